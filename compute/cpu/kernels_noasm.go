@@ -1,0 +1,6 @@
+//go:build purego || !amd64
+
+package cpu
+
+// archImplementations is empty: only the generic table is compiled in.
+func archImplementations() []implementation { return nil }
