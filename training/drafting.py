@@ -1,0 +1,52 @@
+"""What the drafter recipes share: their command line and the target's distribution at chosen positions."""
+
+import argparse
+import os
+
+import torch
+
+import common
+import targets
+
+
+def arguments(description, **defaults):
+    """The common command line of train_draft, train_mtp and train_dflash."""
+    p = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--target", required=True, help="work/target.pt or a Hugging Face directory")
+    p.add_argument("--data", required=True, help="directory with train.npy (1-D array of the target's token ids)")
+    p.add_argument("--samples", help="1-D array of token ids that the target wrote itself (sample.py)")
+    p.add_argument("--share", type=float, default=0.5, help="share of samples in every batch")
+    p.add_argument("--work", required=True, help="checkpoint directory")
+    p.add_argument("--out", help="export the drafter into this directory when done")
+    p.add_argument("--steps", type=int, default=defaults["steps"])
+    p.add_argument("--chunks", type=int, default=4, help="chunks of 1,024 tokens per step")
+    p.add_argument("--lr", type=float, default=defaults["lr"], help="AdamW: embeddings and norms")
+    p.add_argument("--matrix-lr", type=float, default=defaults["matrix_lr"], help="Muon: everything else")
+    p.add_argument("--seed", type=int, default=defaults["seed"])
+    return p
+
+
+def setup(args):
+    """The frozen target and the batch source."""
+    torch.manual_seed(args.seed)
+    target = targets.load(args.target, common.device())
+    return target, common.Mixture(args.data, args.seed, args.samples, args.share if args.samples else 0.0)
+
+
+def length_at(step, steps):
+    """Short rows, then a last tenth of long ones, so that the whole position range is met."""
+    return 256 if step < 0.9 * steps else 1024
+
+
+def positions(n, share, seed, step):
+    """A sorted random subset of range(n), for losses over a part of the positions: the head is the dearest part."""
+    g = torch.Generator().manual_seed(seed * 1_000_003 + step)
+    return torch.randperm(n, generator=g)[: max(1, int(n * share))].sort()[0].to(common.device())
+
+
+def finish(args, write):
+    """Exports when asked to."""
+    if args.out:
+        os.makedirs(args.out, exist_ok=True)
+        write(args.out)
+        print("exported to", args.out)

@@ -1,0 +1,53 @@
+"""Writes the demo family from its training checkpoints.
+
+    python export.py --data DIR --work DIR --out DIR
+
+makes target/, draft/, mtp/ and dflash/ under --out, in f16, at most 16 MB together. Drafters that are not trained yet
+are left out.
+"""
+
+import argparse
+import os
+
+import torch
+
+import common
+import family
+import layouts
+from model import CausalLM, Config
+
+LIMIT = 16_000_000
+
+
+def load(module, path):
+    """Fills a module from a training checkpoint."""
+    module.load_state_dict(torch.load(path, map_location="cpu", weights_only=True)["model"])
+    return module
+
+
+def main():
+    """Entry point."""
+    p = argparse.ArgumentParser()
+    p.add_argument("--data", required=True)
+    p.add_argument("--work", required=True)
+    p.add_argument("--out", required=True)
+    args = p.parse_args()
+    meta = common.load_meta(args.data)
+    at = lambda name: os.path.join(args.work, name + ".pt")
+    target = load(CausalLM(Config(**family.TARGET)), at("target"))
+    layouts.export_lm(os.path.join(args.out, "target"), target, args.data)
+    if os.path.exists(at("draft")):
+        layouts.export_lm(os.path.join(args.out, "draft"), load(CausalLM(Config(**family.DRAFT)), at("draft")), args.data)
+    if os.path.exists(at("mtp")):
+        layouts.export_mtp(os.path.join(args.out, "mtp"), load(family.make_mtp(target.config), at("mtp")), meta)
+    if os.path.exists(at("dflash")):
+        d = load(family.make_dflash(target.config, meta["mask"]), at("dflash"))
+        layouts.export_dflash(os.path.join(args.out, "dflash"), d, meta)
+    size = sum(os.path.getsize(os.path.join(f, n)) for f, _, ns in os.walk(args.out) for n in ns if not n.endswith(".go"))
+    print(f"export: {size / 1e6:.2f} MB under {args.out}")
+    if size > LIMIT:
+        raise SystemExit(f"the family takes {size} bytes, over the limit of {LIMIT}")
+
+
+if __name__ == "__main__":
+    main()

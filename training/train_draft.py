@@ -1,0 +1,30 @@
+"""Distils the demo's draft model from the target: KL against the target's distribution at every position.
+
+    python train_draft.py --target work/target.pt --data DIR --work DIR [--samples samples.npy]
+"""
+
+import common
+import drafting
+import family
+from model import CausalLM, Config, kl
+
+
+def main():
+    """Entry point."""
+    args = drafting.arguments(__doc__, steps=1200, lr=6e-3, matrix_lr=8e-3, seed=1).parse_args()
+    target, mix = drafting.setup(args)
+    model = CausalLM(Config(**family.DRAFT)).to(common.device())
+
+    def loss_of(step):
+        x = mix.batch(step, args.chunks, drafting.length_at(step, args.steps))[:, :-1]
+        with common.autocast():
+            at = drafting.positions(x.numel(), 0.5, args.seed, step)
+            teacher = target.head(target.features(x)[0].flatten(0, 1)[at])
+            student = model.head(model.hidden(x)[0].flatten(0, 1)[at])
+            return kl(student, teacher).mean(), x.numel()
+
+    common.train("draft", model, loss_of, args.steps, args.work, args.lr, args.matrix_lr, keep=100)
+
+
+if __name__ == "__main__":
+    main()
