@@ -108,7 +108,7 @@ func (s *Seq) leaveBehind() {
 		}
 		t := &s.tables[g]
 		for keep := firstPage(len(s.tokens), window+Slack); t.past < keep; t.past++ {
-			if s.mark >= 0 && t.past >= firstPage(s.mark, window) && t.past < pagesOf(s.mark) {
+			if s.mark >= 0 && t.past >= firstPage(s.mark, window+Slack) && t.past < pagesOf(s.mark) {
 				continue
 			}
 			s.giveUp(g, t.past)
@@ -125,8 +125,9 @@ func (s *Seq) giveUp(g, page int) {
 // firstPage is the page of the earliest position within reach of position n.
 func firstPage(n, reach int) int { return max(0, n-reach) / compute.PageSize }
 
-// Mark keeps what is needed to cut back to the present length, however far the
-// sequence grows, until Unmark. A second Mark replaces the first.
+// Mark keeps what is needed to cut back to the present length, and Slack
+// positions further, however far the sequence grows, until Unmark. A second
+// Mark replaces the first.
 func (s *Seq) Mark() {
 	s.Unmark()
 	s.mark = len(s.tokens)
@@ -143,7 +144,7 @@ func (s *Seq) Unmark() {
 			continue
 		}
 		t := &s.tables[g]
-		for i := firstPage(s.mark, window); i < min(pagesOf(s.mark), t.past); i++ {
+		for i := firstPage(s.mark, window+Slack); i < min(pagesOf(s.mark), t.past); i++ {
 			s.giveUp(g, i)
 		}
 	}
