@@ -82,10 +82,12 @@ func (c *Checkpoint) Tensor(name string) (*Tensor, error) {
 
 // similar names a tensor with the same ending, to help with a wrong prefix.
 func (c *Checkpoint) similar(name string) string {
-	tail := name[strings.IndexByte(name, '.')+1:]
-	for _, other := range slices.Sorted(maps.Keys(c.tensors)) {
-		if strings.HasSuffix(other, "."+tail) || other == tail {
-			return fmt.Sprintf(" (there is %q)", other)
+	names := sortedKeys(c.tensors)
+	for _, tail := range []string{name, name[strings.IndexByte(name, '.')+1:]} {
+		for _, other := range names {
+			if other == tail || strings.HasSuffix(other, "."+tail) {
+				return fmt.Sprintf(" (there is %q)", other)
+			}
 		}
 	}
 	return ""

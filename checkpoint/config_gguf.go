@@ -53,13 +53,16 @@ func (k ggufKeys) float(key string, lo, hi, absent float64) float64 {
 	return f
 }
 
-// brief keeps a value of unknown length short in a message.
+// brief prints a metadata value of any size for a message.
 func brief(v any) string {
-	s := []rune(fmt.Sprintf("%.60v", v))
-	if len(s) > 60 {
-		s = append(s[:60], '…')
+	switch v := v.(type) {
+	case string:
+		return fmt.Sprintf("%.60q", v)
+	case int64, uint64, float64, bool:
+		return fmt.Sprint(v)
+	default:
+		return "a list"
 	}
-	return string(s)
 }
 
 // ggufConfig normalizes the metadata of a GGUF file whose tensors already have

@@ -23,15 +23,10 @@ func QuantizeQ8_0(dst []byte, src []float32) {
 			continue
 		}
 		d := amax / 127
-		inverse := float32(0)
-		if d != 0 {
-			inverse = 1 / d
-		}
+		inverse := inverseScale(d)
 		binary.LittleEndian.PutUint16(out, f32to16(d))
 		for i, v := range x {
-			// A subnormal d has no finite inverse, hence the clamp.
-			q := math.Round(float64(float32(v * inverse)))
-			out[2+i] = byte(int8(min(max(q, -127), 127)))
+			out[2+i] = byte(int8(math.Round(float64(float32(v * inverse)))))
 		}
 	}
 }
@@ -60,10 +55,7 @@ func QuantizeQ4_0(dst []byte, src []float32) {
 			}
 		}
 		d := extreme / -8
-		inverse := float32(0)
-		if d != 0 {
-			inverse = 1 / d
-		}
+		inverse := inverseScale(d)
 		binary.LittleEndian.PutUint16(out, f32to16(d))
 		nibble := func(v float32) byte {
 			q := float32(v*inverse) + 8.5
@@ -96,6 +88,15 @@ func checkBlocks(t Type, dst []byte, src []float32) {
 	if n, err := t.rowBytes(len(src)); err != nil || n != len(dst) {
 		panic("checkpoint: " + t.String() + ": the lengths of dst and src do not fit")
 	}
+}
+
+// inverseScale returns 1/d, and 0 where d is zero or so small that the inverse
+// may overflow; as f16 such a d is 0 too.
+func inverseScale(d float32) float32 {
+	if math.Abs(float64(d)) < 0x1p-126 {
+		return 0
+	}
+	return 1 / d
 }
 
 // absMax returns the largest magnitude, and false when a value is not finite.
