@@ -5,9 +5,10 @@ import os
 import shutil
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
-import common
+from common import load_meta
+from model import Config, DFlash, MTPHead
 
 # A base model completes text; this template makes chat requests completions of the last message.
 CHAT_TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% if not loop.last %}\n{% endif %}{% endfor %}"
@@ -27,7 +28,9 @@ def write_tensors(folder, tensors, dtype=torch.float16):
     for n, t in out.items():
         if not torch.isfinite(t).all():
             raise SystemExit(f"tensor {n} has values that {dtype} cannot hold")
-    save_file(out, os.path.join(folder, "model.safetensors"), metadata={"format": "pt"})
+    path = os.path.join(folder, "model.safetensors")
+    save_file(out, path, metadata={"format": "pt"})
+    os.chmod(path, 0o644)  # safetensors makes files that only their owner may read
 
 
 def stack_config(c, meta=None, **more):
@@ -54,7 +57,7 @@ def stack_config(c, meta=None, **more):
 
 def export_lm(folder, model, data):
     """A Qwen3 directory with its tokenizer."""
-    meta = common.load_meta(data)
+    meta = load_meta(data)
     write_tensors(folder, model.state_dict())
     more = {"architectures": ["Qwen3ForCausalLM"], "tie_word_embeddings": True, "use_cache": True}
     write_json(folder, "config.json", more | stack_config(model.config, meta))
@@ -104,3 +107,21 @@ def export_dflash(folder, d, meta=None):
         "dflash_config": {"target_layer_ids": list(d.taps), "mask_token_id": d.mask_token},
     }
     write_json(folder, "config.json", config)
+
+
+def load_mtp(folder):
+    """The MTP head of a directory that export_mtp wrote, in f32."""
+    head = MTPHead(Config.load(folder))
+    tensors = load_file(os.path.join(folder, "model.safetensors"))
+    head.load_state_dict({n.removeprefix("mtp."): t.float() for n, t in tensors.items()})
+    return head
+
+
+def load_dflash(folder):
+    """The drafter of a directory that export_dflash wrote, in f32."""
+    with open(os.path.join(folder, "config.json")) as f:
+        raw = json.load(f)
+    c, inner = Config.load(folder), raw["dflash_config"]
+    d = DFlash(c, c.hidden_size, inner["target_layer_ids"], raw["block_size"], inner["mask_token_id"], raw["layer_types"])
+    d.load_state_dict({n: t.float() for n, t in load_file(os.path.join(folder, "model.safetensors")).items()})
+    return d

@@ -369,9 +369,7 @@ def init(module, layers):
 
 def compute_dtype(weight):
     """bf16 under autocast, else the weights' own dtype."""
-    kind = weight.device.type
-    on = torch.is_autocast_enabled() if kind == "cuda" else torch.is_autocast_cpu_enabled()
-    return torch.bfloat16 if on else weight.dtype
+    return torch.bfloat16 if torch.is_autocast_enabled(weight.device.type) else weight.dtype
 
 
 def kl(student, teacher):

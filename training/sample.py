@@ -1,6 +1,6 @@
 """Samples continuations from a target, as on-policy training text for its drafters.
 
-    python sample.py --target PATH --data DIR --out samples.npy [--tokens 600000]
+    python sample.py --target PATH --data DIR --out samples.npy [--tokens 500000]
 
 Prompts are 16 to 64 tokens of training text; a third of the rows continues greedily, the rest at T = 0.8. Rows that
 loop (under half of their 4-grams distinct) are dropped. What a drafter meets at work is what the target writes, and a
@@ -53,7 +53,7 @@ def main():
     p.add_argument("--target", required=True, help="work/target.pt or a Hugging Face directory")
     p.add_argument("--data", required=True, help="directory with train.npy")
     p.add_argument("--out", required=True)
-    p.add_argument("--tokens", type=int, default=600_000)
+    p.add_argument("--tokens", type=int, default=500_000)
     p.add_argument("--rows", type=int, default=192, help="rows per batch")
     p.add_argument("--seed", type=int, default=7)
     args = p.parse_args()

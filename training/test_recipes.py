@@ -1,0 +1,119 @@
+"""Checks that the parallel forms used for training and evaluation equal plain step-by-step inference.
+
+    python -m unittest test_recipes
+"""
+
+import unittest
+
+import numpy as np
+import torch
+
+import acceptance
+import family
+import targets
+from model import CausalLM, Config, DFlash
+from sample import generate
+
+SHAPE = dict(hidden_size=64, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
+             intermediate_size=96, vocab_size=50)
+
+
+def randomized(module, seed):
+    """A module with weights large enough that its outputs differ from token to token."""
+    g = torch.Generator().manual_seed(seed)
+    for p in module.parameters():
+        p.data = torch.randn(p.shape, generator=g) * 0.2 + (1.0 if p.dim() == 1 else 0.0)
+        p.requires_grad_(False)
+    return module
+
+
+class Recipes(unittest.TestCase):
+    """Every test compares a vectorized form with the obvious one."""
+
+    def setUp(self):
+        self.target = targets.Own(randomized(CausalLM(Config(**SHAPE)), 1), torch.device("cpu"))
+        self.held = np.random.default_rng(0).integers(0, 50, 400).astype(np.uint16)
+
+    def streams(self, temperature):
+        """Streams of a random target, none dropped for looping."""
+        s = acceptance.Streams(self.target, self.held, 5, 9, 14, temperature, (0, 2), 3)
+        self.assertGreater(len(s.x), 0)
+        return s
+
+    def test_given_a_cache_when_generating_then_tokens_are_those_of_full_forwards(self):
+        prompt = torch.from_numpy(self.held[:12].astype(np.int64)).view(2, 6)
+        x = generate(self.target, prompt, 20, torch.zeros(2), torch.Generator())
+        for n in range(6, 20):
+            best = self.target.head(self.target.features(x[:, :n])[0])[:, -1].argmax(-1)
+            self.assertTrue(torch.equal(best, x[:, n]))
+
+    def test_given_true_tokens_when_chained_in_training_then_each_step_equals_inference(self):
+        head = randomized(family.make_mtp(self.target.config, 96), 2)
+        x = torch.from_numpy(self.held[:11].astype(np.int64))[None]
+        h, _ = self.target.features(x)
+        e = self.target.embed(x)
+        outs = head.chain(e[:, 1:], h[:, :-1], 4)
+        for p in range(1, 8):  # the chain whose first entry consumes token p
+            y, past = head(e[:, 1 : p + 1], h[:, :p], torch.arange(p))
+            torch.testing.assert_close(outs[0][:, p - 1], y[:, -1])
+            state = y[:, -1:]
+            for j in range(1, 4):
+                state, past = head(e[:, p + j : p + j + 1], state, torch.tensor([p - 1 + j]), past)
+                torch.testing.assert_close(outs[j][:, p - 1], state[:, 0], rtol=1e-4, atol=1e-4)
+
+    def test_given_noise_when_drafting_then_chains_equal_step_by_step_drafting(self):
+        draft = randomized(CausalLM(Config(**SHAPE)), 4)
+        for temperature in (0.0, 0.8):
+            s = self.streams(temperature)
+            got = acceptance.draft_chains(draft, s, 4)
+            first, count = s.chains(4)
+            for r in range(len(s.x)):
+                for i in range(count):
+                    x = s.x[r : r + 1, : first + i + 1]
+                    for j in range(4):
+                        logits = draft(x)[0, -1]
+                        if temperature:
+                            logits = logits / temperature + s.noise[i + j, r]
+                        self.assertEqual(int(got[r, i, j]), int(logits.argmax()))
+                        x = torch.cat([x, got[r, i, j].view(1, 1)], 1)
+
+    def test_given_streams_when_drafting_with_mtp_then_chains_equal_inference(self):
+        head = randomized(family.make_mtp(self.target.config, 96), 5)
+        s = self.streams(0.0)
+        got = acceptance.mtp_chains(head, self.target, s, 4)
+        first, count = s.chains(4)
+        e = self.target.embed(s.x)
+        for i in range(count):
+            a = first + i
+            y, past = head(e[:, 1 : a + 1], s.hidden[:, :a], torch.arange(a))
+            y = y[:, -1:]
+            for j in range(4):
+                token = self.target.head(y)[:, 0].argmax(-1)
+                self.assertTrue(torch.equal(got[:, i, j], token))
+                y, past = head(self.target.embed(token[:, None]), y, torch.tensor([a + j]), past)
+
+    def test_given_many_blocks_when_drafting_with_dflash_then_each_equals_a_block_alone(self):
+        c = Config(**SHAPE | dict(num_hidden_layers=2))
+        d = randomized(DFlash(c, 64, (0, 2), 4, 49, ["full_attention", "sliding_attention"], 5), 6)
+        s = self.streams(0.0)
+        got = acceptance.dflash_chains(d, self.target, s, 3)
+        first, count = s.chains(3)
+        mask = self.target.embed(torch.tensor([49]))[0]
+        for i in range(count):
+            at = first + i
+            context = d.context([t[:, :at] for t in s.taps])
+            y = d(context, torch.tensor([at]), self.target.embed(s.x[:, at : at + 1]), mask)[:, 0, 1:]
+            self.assertTrue(torch.equal(got[:, i], self.target.head(y).argmax(-1)))
+
+    def test_given_perfect_proposals_when_walked_then_every_round_is_full(self):
+        s = self.streams(0.0)
+        first, count = s.chains(3)
+        truth = torch.stack([s.x[:, first + 1 + j : first + 1 + j + count] for j in range(3)], -1)
+        mean, curve, share = acceptance.walk(s, truth, 3)
+        self.assertEqual((mean, share), (4.0, 1.0))
+        mean, _, _ = acceptance.walk(s, (truth + 1) % 50, 3)
+        self.assertEqual(mean, 1.0)
+
+
+if __name__ == "__main__":
+    unittest.main()
