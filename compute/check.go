@@ -100,10 +100,10 @@ func checkViews(o *Op, two bool) error {
 	return checkView("second input", o.B, o.Rows)
 }
 
-// overlaps tells whether two checked views share an element. Views of one
+// Overlap tells whether two checked views share an element. Views of one
 // stride that lie in different columns do not; other entangled views count as
 // overlapping.
-func overlaps(a View, rowsA int, b View, rowsB int) bool {
+func Overlap(a View, rowsA int, b View, rowsB int) bool {
 	if a.Buf != b.Buf {
 		return false
 	}
@@ -122,7 +122,7 @@ func overlaps(a View, rowsA int, b View, rowsB int) bool {
 }
 
 func disjoint(dst View, rows int, src View, srcRows int) error {
-	if overlaps(dst, rows, src, srcRows) {
+	if Overlap(dst, rows, src, srcRows) {
 		return fmt.Errorf("output at offset %d overlaps input at offset %d", dst.Off, src.Off)
 	}
 	return nil

@@ -7,9 +7,9 @@ import (
 )
 
 // StoredType is the type a part is kept in: its own, or what float weights are
-// converted to.
+// converted to. Rows that do not fill blocks of 32 stay floats.
 func (p LinearPart) StoredType() checkpoint.Type {
-	if p.Weight.Type.Float() && p.Quantize != checkpoint.F32 {
+	if p.Weight.Type.Float() && p.Quantize != checkpoint.F32 && p.Weight.Cols()%32 == 0 {
 		return p.Quantize
 	}
 	return p.Weight.Type
