@@ -42,7 +42,7 @@ def main():
         layouts.export_mtp(os.path.join(args.out, "mtp"), load(family.make_mtp(target.config), at("mtp")), meta)
     if os.path.exists(at("dflash")):
         d = load(family.make_dflash(target.config, meta["mask"]), at("dflash"))
-        layouts.export_dflash(os.path.join(args.out, "dflash"), d, meta)
+        layouts.export_dflash(os.path.join(args.out, "dflash"), d, target.config.num_hidden_layers, meta)
     size = sum(os.path.getsize(os.path.join(f, n)) for f, _, ns in os.walk(args.out) for n in ns if not n.endswith(".go"))
     print(f"export: {size / 1e6:.2f} MB under {args.out}")
     if size > LIMIT:

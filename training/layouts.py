@@ -96,14 +96,14 @@ def export_mtp(folder, head, meta=None):
     write_json(folder, "config.json", config)
 
 
-def export_dflash(folder, d, meta=None):
-    """A DFlash directory."""
+def export_dflash(folder, d, target_layers, meta=None):
+    """A DFlash directory for a target of target_layers layers."""
     write_tensors(folder, d.state_dict())
     config = {"architectures": ["DFlashDraftModel"]} | stack_config(d.config, meta)
     config |= {
         "block_size": d.block,
         "layer_types": d.layer_types,
-        "num_target_layers": max(d.taps) + 1,
+        "num_target_layers": target_layers,
         "dflash_config": {"target_layer_ids": list(d.taps), "mask_token_id": d.mask_token},
     }
     write_json(folder, "config.json", config)

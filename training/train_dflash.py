@@ -63,7 +63,7 @@ def main():
             return loss_on(drafter, target, x, args.anchors * length // 256, mask_embedding, args.seed, step), x.numel()
 
     common.train("dflash", drafter, loss_of, args.steps, args.work, args.lr, args.matrix_lr, keep=100)
-    drafting.finish(args, lambda out: layouts.export_dflash(out, drafter))
+    drafting.finish(args, lambda out: layouts.export_dflash(out, drafter, last + 1))
 
 
 if __name__ == "__main__":
