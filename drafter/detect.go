@@ -9,8 +9,10 @@ import (
 	"surmise/checkpoint"
 )
 
-// The kinds a checkpoint can be detected as.
+// The names of the kinds that are chosen without the user naming them: those a
+// checkpoint can be detected as, and the one that needs no checkpoint.
 const (
+	Lookup    = "prompt-lookup"
 	DFlash    = "dflash"
 	MTP       = "mtp"
 	FullModel = "full-model"

@@ -6,16 +6,20 @@ import (
 )
 
 // Propose asks the drafters of rows for proposals, one call for each drafter.
-// Rows without budget are declined without a call. A drafter that fails, or
+// Rows without budget are declined without a call, for the reason a width
+// policy has left in Decline, else because there is nothing left to propose. A drafter that fails, or
 // breaks the rule that a proposal never exceeds its budget, leaves its error in
 // Err of its rows and no proposal there; other rows are not touched. Every row
 // must have a Seq.
 func Propose(ctx context.Context, rows []*Row) {
 	for _, r := range rows {
+		why := r.Decline
 		r.Reset()
 		r.Budget = min(r.Budget, MaxWidth)
 		if r.Budget <= 0 {
-			r.Decline = NothingLeft
+			if r.Decline = why; why == "" {
+				r.Decline = NothingLeft
+			}
 		}
 	}
 	each(rows, func(r *Row) Drafter {

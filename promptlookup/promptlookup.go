@@ -10,7 +10,7 @@ import (
 )
 
 // Name is the kind's name.
-const Name = "prompt-lookup"
+const Name = drafter.Lookup
 
 // NoMatch declines a round: no suffix of the sequence of at least the minimum
 // length occurred before.

@@ -108,6 +108,9 @@ func Round(ctx context.Context, target model.Target, rows []*Row) error {
 // Cost is what the last round took; its Draft is the time of observing only.
 func (v *Verifier) Cost() drafter.Cost { return v.cost }
 
+// Outcomes are what the last round told the drafters, valid until the next.
+func (v *Verifier) Outcomes() []*drafter.Outcome { return v.told }
+
 // Round does one round over all rows:
 //
 //  1. one forward computes every row's known tokens and proposal;
@@ -122,7 +125,7 @@ func (v *Verifier) Cost() drafter.Cost { return v.cost }
 // forward is left in Err of all rows, whose caches are as before, and returned;
 // so is a cancelled context, which is looked at before the round starts.
 func (v *Verifier) Round(ctx context.Context, rows []*Row) error {
-	v.cost = drafter.Cost{}
+	v.cost, v.told = drafter.Cost{}, v.told[:0]
 	for _, r := range rows {
 		r.Result = Result{Pending: -1}
 	}

@@ -1,0 +1,80 @@
+package engine
+
+import (
+	"time"
+
+	"surmise/drafter"
+	"surmise/sampler"
+)
+
+// Token is an emitted token.
+type Token struct {
+	ID int32
+	// Drafted tells that it had been proposed and was accepted.
+	Drafted bool
+	// Logprob and Top are what the parameters ask for, as the sampler gives them.
+	Logprob float64
+	Top     []sampler.TokenLogprob
+}
+
+// Event is a piece of a sample's stream. The Texts of a sample's events, put
+// together, are its text; their Tokens are its ids.
+type Event struct {
+	// Sample is the index of the sample, 0 to n−1.
+	Sample int
+	// Token is the token whose text begins with this event; nil when Text
+	// only completes the text of the token before, which had been held back.
+	Token *Token
+	// Text is whole UTF-8, possibly empty.
+	Text string
+	// Finish is set in the last event of a sample.
+	Finish *Finish
+}
+
+// Reason is why a sample ended.
+type Reason string
+
+// The reasons. Stop and Length are OpenAI's finish reasons.
+const (
+	Stop      Reason = "stop"      // an end token, a stop string, regex or token
+	Length    Reason = "length"    // max_new_tokens or the end of the context
+	Failed    Reason = "error"     // Finish.Err says why
+	Cancelled Reason = "cancelled" // the request's context was done
+)
+
+// Finish is the end of a sample.
+type Finish struct {
+	Reason Reason
+	// Matched is the stop string, the stop regex or the text of the token that
+	// ended the sample; empty for other reasons.
+	Matched string
+	// Token is the token that ended the sample; it is not among the events
+	// when it is an end token. −1 for other reasons.
+	Token int32
+	Err   error
+	// Timings are the sample's times and counts.
+	Timings Timings
+}
+
+// Timings say what a sample took. Times are zero without a clock.
+type Timings struct {
+	// PromptN is the number of prompt tokens computed, CachedN of those found
+	// in the cache.
+	PromptN, CachedN int
+	Prompt           time.Duration
+	// PredictedN is the number of tokens drawn, an end token included.
+	PredictedN int
+	Predicted  time.Duration
+	// Draft counts the rounds of the sample.
+	Draft drafter.Tally
+	// DraftKind is the kind of the drafter; empty when no round had a proposal.
+	DraftKind string
+}
+
+// PredictedPerSecond is the speed of generation, 0 without a clock.
+func (t Timings) PredictedPerSecond() float64 {
+	if t.Predicted <= 0 {
+		return 0
+	}
+	return float64(t.PredictedN) / t.Predicted.Seconds()
+}

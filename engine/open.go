@@ -1,0 +1,291 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"surmise/checkpoint"
+	"surmise/compute"
+	"surmise/compute/cpu"
+	"surmise/drafter"
+	"surmise/model"
+	"surmise/tokenizer"
+)
+
+// Auto is the draft kind that takes what there is: the draft model given, else
+// the target's own multi-token-prediction heads, else prompt lookup.
+const Auto = "auto"
+
+// Setup says what to put together. The texts are settings as a user gives them.
+type Setup struct {
+	// Model is the target: a GGUF file, a Hugging Face directory, or a folder
+	// that holds exactly one of them; inside FS, if that is set.
+	Model string
+	FS    fs.FS
+	// Threads is the number of workers, 0 for all cores; ISA the instruction
+	// set, "" for the best.
+	Threads int
+	ISA     string
+	// Quantize is "none", "q8_0", "q4_0" or "" for the default.
+	Quantize string
+	// KV is the format of the key/value cache: "f16" (also if empty) or "f32".
+	KV string
+	// KVBudget bounds the cache in bytes; 0 is the model's default.
+	KVBudget int64
+	// Context is how many positions a sequence may have; 0 is what the model
+	// was trained for.
+	Context int
+	// Draft chooses the drafter.
+	Draft DraftSetup
+	// Kinds are the kinds there are.
+	Kinds *drafter.Kinds
+	// Engine are the engine's options. Width and Counters are set by Open.
+	Engine Options
+	// Progress is told of stored bytes done while weights are loaded.
+	Progress func(done, total int64)
+	// Warn takes warnings; nil drops them.
+	Warn func(message string)
+}
+
+// DraftSetup chooses a drafter.
+type DraftSetup struct {
+	// Kind is the name of a kind, "none" (also if empty, without a Model) or "auto".
+	Kind string
+	// Model is the draft checkpoint's path.
+	Model string
+	// BlockSize caps proposals: 1..64, or "auto" (also if empty).
+	BlockSize string
+	// Options are settings of the kind by name.
+	Options map[string]string
+}
+
+// Instance is an engine with all it stands on.
+type Instance struct {
+	Checkpoint *checkpoint.Checkpoint
+	Device     compute.Device
+	Model      *model.Model
+	Tokenizer  *tokenizer.Tokenizer
+	// Drafter is nil when nothing drafts; Draft is its checkpoint, if it has one.
+	Drafter  drafter.Drafter
+	Draft    *checkpoint.Checkpoint
+	Counters *drafter.Counters
+	Engine   *Engine
+
+	closers []func() error
+}
+
+// Close gives everything back, in the reverse order of opening.
+func (in *Instance) Close() error {
+	var errs []error
+	if in.Engine != nil {
+		in.Engine.Close()
+	}
+	for _, c := range slices.Backward(in.closers) {
+		errs = append(errs, c())
+	}
+	in.closers = nil
+	return errors.Join(errs...)
+}
+
+// settings are the parts of a Setup that can be checked before anything is
+// opened.
+type settings struct {
+	quantize model.Quantize
+	kv       compute.KVType
+	width    drafter.Width
+}
+
+// Check tells what is wrong with the settings, as far as can be known without
+// opening a file.
+func (s Setup) Check() error {
+	_, err := s.parse()
+	return err
+}
+
+func (s Setup) parse() (settings, error) {
+	var out settings
+	var err error
+	if s.Model == "" {
+		return out, errors.New("no model: want a GGUF file, a Hugging Face directory, or a folder that holds one of them")
+	}
+	if s.Threads < 0 {
+		return out, fmt.Errorf("threads %d: want 1 or more, or 0 for all cores", s.Threads)
+	}
+	if s.Context < 0 {
+		return out, fmt.Errorf("context %d: want 1 or more, or 0 for what the model was trained for", s.Context)
+	}
+	if out.quantize, err = model.ParseQuantize(s.Quantize); err != nil {
+		return out, err
+	}
+	switch s.KV {
+	case "", "f16":
+		out.kv = compute.KVF16
+	case "f32":
+		out.kv = compute.KVF32
+	default:
+		return out, fmt.Errorf("kv %q: want f16 or f32", s.KV)
+	}
+	size := s.Draft.BlockSize
+	if size == "" {
+		size = "auto"
+	}
+	if out.width, err = drafter.ParseWidth(size); err != nil {
+		return out, err
+	}
+	return out, s.Draft.check(s.Kinds)
+}
+
+func (d DraftSetup) check(kinds *drafter.Kinds) error {
+	switch d.Kind {
+	case "", Auto:
+		return nil
+	case drafter.None:
+		if d.Model != "" {
+			return fmt.Errorf("draft kind none together with the draft model %s: leave one of them out", d.Model)
+		}
+		return nil
+	}
+	k, err := kinds.Find(d.Kind)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w (or %s)", err, Auto)
+	case d.Model != "" && k.Takes == drafter.NoCheckpoint:
+		return fmt.Errorf("draft kind %s takes no draft model, got %s: leave one of them out", d.Kind, d.Model)
+	case d.Model == "" && k.Takes == drafter.OwnCheckpoint:
+		return fmt.Errorf("draft kind %s needs a draft model", d.Kind)
+	}
+	return nil
+}
+
+// Open puts an engine together. On error everything opened is closed again.
+func Open(s Setup) (in *Instance, err error) {
+	set, err := s.parse()
+	if err != nil {
+		return nil, err
+	}
+	in = &Instance{Counters: drafter.NewCounters(s.Kinds.Contracts()...)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, in.Close())
+			in = nil
+		}
+	}()
+	if in.Checkpoint, err = openCheckpoint(s.FS, s.Model); err != nil {
+		return in, err
+	}
+	in.closers = append(in.closers, in.Checkpoint.Close)
+	if found, err := drafter.Detect(in.Checkpoint); err != nil {
+		return in, err
+	} else if found.Kind != drafter.FullModel {
+		return in, fmt.Errorf("%s is a drafter of kind %s (%s), not a target: give it as the draft model", in.Checkpoint.Path(), found.Kind, found.Because)
+	}
+	if in.Tokenizer, err = tokenizer.FromCheckpoint(in.Checkpoint); err != nil {
+		return in, err
+	}
+	dev, err := cpu.New(cpu.Options{Threads: s.Threads, ISA: s.ISA})
+	if err != nil {
+		return in, err
+	}
+	in.Device = dev
+	in.closers = append(in.closers, dev.Close)
+	in.Model, err = model.Open(dev, in.Checkpoint, model.Options{
+		Quantize: set.quantize, Context: s.Context, KV: set.kv, KVBudget: s.KVBudget, Progress: s.Progress,
+	})
+	if err != nil {
+		return in, err
+	}
+	in.closers = append(in.closers, in.Model.Close)
+	if n, v := in.Tokenizer.VocabSize(), in.Model.Spec().Vocab; n > v {
+		return in, fmt.Errorf("%s: the tokenizer has %d tokens, but the model only %d", in.Checkpoint.Path(), n, v)
+	}
+	if err := in.openDrafter(s); err != nil {
+		return in, err
+	}
+	o := s.Engine
+	o.Width, o.Counters = set.width, in.Counters
+	in.Engine = New(in.Model, in.Tokenizer, o)
+	return in, nil
+}
+
+func openCheckpoint(fsys fs.FS, path string) (*checkpoint.Checkpoint, error) {
+	if fsys != nil {
+		return checkpoint.OpenFS(fsys, path)
+	}
+	return checkpoint.Open(path)
+}
+
+// openDrafter makes and binds the drafter the setup asks for.
+func (in *Instance) openDrafter(s Setup) error {
+	kind, err := in.chooseKind(s)
+	if err != nil || kind == drafter.None {
+		return err
+	}
+	k, err := s.Kinds.Find(kind)
+	if err != nil {
+		return err
+	}
+	if k.Takes == drafter.NoCheckpoint && in.Draft != nil {
+		return fmt.Errorf("draft kind %s takes no draft model, got %s", kind, in.Draft.Path())
+	}
+	d, err := k.New(drafter.Config{Device: in.Device, Checkpoint: in.Draft, Target: in.Checkpoint, Options: s.Draft.Options})
+	if err != nil {
+		return fmt.Errorf("open the drafter: %w", err)
+	}
+	in.closers = append(in.closers, d.Close)
+	if err := d.Bind(in.Model); err != nil {
+		return fmt.Errorf("bind the drafter to %s: %w", in.Checkpoint.Path(), err)
+	}
+	in.Drafter = d
+	return nil
+}
+
+// chooseKind opens the draft checkpoint, if one is given, and says which kind
+// drafts.
+func (in *Instance) chooseKind(s Setup) (string, error) {
+	if s.Draft.Model == "" {
+		switch s.Draft.Kind {
+		case "":
+			return drafter.None, nil
+		case Auto:
+			return in.kindWithoutModel(s), nil
+		}
+		return s.Draft.Kind, nil
+	}
+	ck, err := checkpoint.Open(s.Draft.Model)
+	if err != nil {
+		return "", fmt.Errorf("draft model: %w", err)
+	}
+	in.Draft = ck
+	in.closers = append(in.closers, ck.Close)
+	found, err := drafter.Detect(ck)
+	if err != nil {
+		return "", err
+	}
+	switch s.Draft.Kind {
+	case "", Auto, found.Kind:
+		if _, err := s.Kinds.Find(found.Kind); err != nil {
+			return "", fmt.Errorf("draft model %s is of kind %s (%s), which this program cannot run yet: want one of %s",
+				ck.Path(), found.Kind, found.Because, strings.Join(s.Kinds.Names(), ", "))
+		}
+		return found.Kind, nil
+	}
+	if s.Warn != nil {
+		s.Warn(fmt.Sprintf("draft kind %s is used as asked, but %s looks like %s (%s)", s.Draft.Kind, ck.Path(), found.Kind, found.Because))
+	}
+	return s.Draft.Kind, nil
+}
+
+// kindWithoutModel is what Auto means without a draft model.
+func (in *Instance) kindWithoutModel(s Setup) string {
+	if _, err := s.Kinds.Find(drafter.MTP); err == nil {
+		for _, t := range in.Checkpoint.Tensors() {
+			if drafter.IsMTPTensor(t.Name) {
+				return drafter.MTP
+			}
+		}
+	}
+	return drafter.Lookup
+}
