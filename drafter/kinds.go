@@ -26,21 +26,13 @@ type Config struct {
 // Kind is a way to draft, registered under the name of its contract.
 type Kind struct {
 	Contract Contract
-	// Takes tells whether the kind drafts with a checkpoint of its own.
-	Takes Takes
+	// NeedsCheckpoint tells that the kind drafts with a checkpoint of its own,
+	// OptionalCheckpoint that it may, and else uses a part of the target's. A
+	// kind with neither takes no draft model.
+	NeedsCheckpoint, OptionalCheckpoint bool
 	// New makes a drafter. It is not bound yet.
 	New func(Config) (Drafter, error)
 }
-
-// Takes says what checkpoint a kind is made of.
-type Takes uint8
-
-// What a kind may take.
-const (
-	NoCheckpoint     Takes = iota // none: a draft model is an error
-	OwnCheckpoint                 // always one of its own
-	EitherCheckpoint              // one of its own, or a part of the target's
-)
 
 // Kinds is a registry: the one place where kinds are known by name. It is an
 // ordinary value, built once by the program and not changed afterwards.

@@ -152,9 +152,9 @@ func (d DraftSetup) check(kinds *drafter.Kinds) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w (or %s)", err, Auto)
-	case d.Model != "" && k.Takes == drafter.NoCheckpoint:
+	case d.Model != "" && !k.NeedsCheckpoint && !k.OptionalCheckpoint:
 		return fmt.Errorf("draft kind %s takes no draft model, got %s: leave one of them out", d.Kind, d.Model)
-	case d.Model == "" && k.Takes == drafter.OwnCheckpoint:
+	case d.Model == "" && k.NeedsCheckpoint:
 		return fmt.Errorf("draft kind %s needs a draft model", d.Kind)
 	}
 	return nil
@@ -227,7 +227,7 @@ func (in *Instance) openDrafter(s Setup) error {
 	if err != nil {
 		return err
 	}
-	if k.Takes == drafter.NoCheckpoint && in.Draft != nil {
+	if !k.NeedsCheckpoint && !k.OptionalCheckpoint && in.Draft != nil {
 		return fmt.Errorf("draft kind %s takes no draft model, got %s", kind, in.Draft.Path())
 	}
 	d, err := k.New(drafter.Config{Device: in.Device, Checkpoint: in.Draft, Target: in.Checkpoint, Options: s.Draft.Options})
