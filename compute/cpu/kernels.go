@@ -167,4 +167,3 @@ func (k *kernels) linearTile(dst []float32, ldd int, w *packedMatrix, g, ng int,
 	}
 	k.linearFloat[w.typ](dst, ldd, w, g, ng, a.x[first*w.in:(first+n)*w.in], n)
 }
-

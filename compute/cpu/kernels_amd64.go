@@ -2,5 +2,14 @@
 
 package cpu
 
+import "golang.org/x/sys/cpu"
+
+//go:generate go run -C _asm ./avx512 -pkg cpu -out ../avx512_amd64.s -stubs ../avx512_stubs_amd64.go
+
 // archImplementations lists the amd64 tables, best first.
-func archImplementations() []implementation { return nil }
+func archImplementations() []implementation {
+	x := &cpu.X86
+	return []implementation{
+		{"avx512", x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasAVX512VNNI && x.HasFMA, avx512Kernels},
+	}
+}
