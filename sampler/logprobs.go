@@ -1,0 +1,104 @@
+package sampler
+
+import (
+	"slices"
+
+	"surmise/compute/vocab"
+)
+
+// logprobs fills in d's log probabilities.
+func (c *Chain) logprobs(s *scratch, r *row, logits []float32, d *Draw) {
+	c.top = c.top[:0]
+	if c.core.params.LogprobsMode == LogprobsProcessed {
+		c.processed(s, r, d)
+		return
+	}
+	raw := *r
+	if r.owned {
+		raw = row{z: logits, bm: s.tbm}
+		raw.max, _ = vocab.Max(raw.bm, logits) // no NaN: the row was checked
+	}
+	raw.cut, raw.over = lowestCut, 0
+	total, _ := raw.mass()
+	logS := log(float64(total) / vocab.One)
+	d.Logprob = float64(raw.z[d.Token]-raw.max) - logS
+	if n := c.core.params.TopLogprobs; n > 0 {
+		raw.narrow(s.topK(&raw, n))
+		c.listTop(s.sorted(&raw), n, raw.max, 1, logS, d)
+	}
+}
+
+// processed reports the distribution the token was drawn from: the survivors at
+// the final temperature. (Adaptive-p: before its transformation.)
+func (c *Chain) processed(s *scratch, r *row, d *Draw) {
+	invT, keys, total, top := s.finalInvT, s.keys[:0], uint64(0), r.max*s.finalInvT
+	n := c.core.params.TopLogprobs
+	if c.core.greedy {
+		invT, top, s.few.list = 1, r.max, false
+	}
+	if s.few.list {
+		top = s.listMax(r) * invT
+		for _, id := range s.few.ids {
+			total += uint64(vocab.Weight(float32(r.z[id]*invT) - top))
+			keys = append(keys, keyOf(r.z[id], id))
+		}
+		slices.Sort(keys)
+		slices.Reverse(keys)
+	} else {
+		t := s.tempered(r, invT)
+		vocab.Weights(s.w, t.z, t.bm, t.max, t.lo())
+		for i, w := range s.w {
+			if w > 0 && r.keeps(int32(i)) {
+				total += uint64(w)
+			}
+		}
+		if n > 0 {
+			best := *r
+			best.narrow(s.topK(r, n))
+			keys = s.sorted(&best)
+		}
+	}
+	logS := log(float64(total) / vocab.One)
+	d.Logprob = float64(float32(r.z[d.Token]*invT)-top) - logS
+	if n > 0 {
+		c.listTop(keys, n, top, invT, logS, d)
+	}
+}
+
+// sorted returns the survivors' keys in order of rank.
+func (s *scratch) sorted(r *row) []key {
+	keys := s.collectKeys(r, r.lo())
+	slices.Sort(keys)
+	slices.Reverse(keys)
+	return keys
+}
+
+func (c *Chain) listTop(keys []key, n int, top, invT float32, logS float64, d *Draw) {
+	for _, k := range keys[:min(n, len(keys))] {
+		lp := float64(float32(logitOf(k)*invT)-top) - logS
+		c.top = append(c.top, TokenLogprob{idOf(k), lp})
+	}
+	d.Top = c.top
+}
+
+// Top appends to dst the n most likely tokens after masks, bias and penalties
+// (no filter, no temperature), best first, with the log of their probability in
+// that distribution: what a beam search extends beams with.
+func (c *Chain) Top(logits []float32, n int, dst []TokenLogprob) ([]TokenLogprob, error) {
+	if len(logits) != c.core.env.Vocab {
+		return dst, errLogits(len(logits), c.core.env.Vocab)
+	}
+	s := c.core.pool.get(len(logits))
+	defer c.core.pool.put(s)
+	r, err := c.prepare(s, logits)
+	if err != nil {
+		return dst, err
+	}
+	total, _ := r.mass()
+	logS := log(float64(total) / vocab.One)
+	r.narrow(s.topK(&r, n))
+	for _, k := range s.sorted(&r) {
+		dst = append(dst, TokenLogprob{idOf(k), float64(logitOf(k)-r.max) - logS})
+	}
+	return dst, nil
+}

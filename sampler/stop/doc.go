@@ -1,0 +1,2 @@
+// Package stop decides where an answer ends.
+package stop
