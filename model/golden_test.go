@@ -54,17 +54,23 @@ type goldenSequence struct {
 func TestLogitsAndHiddenStatesAgreeWithTransformers(t *testing.T) {
 	for _, name := range fixtures {
 		t.Run(name, func(t *testing.T) {
-			text, err := os.ReadFile(filepath.Join("testdata", name, "golden.json"))
-			require.NoError(t, err)
-			var sequences []goldenSequence
-			require.NoError(t, json.Unmarshal(text, &sequences))
-			require.NotEmpty(t, sequences)
 			m := fixture(t, canon.New(), name, exact)
-			for _, want := range sequences {
+			for _, want := range golden(t, name) {
 				compare(t, m, want)
 			}
 		})
 	}
+}
+
+// golden reads what Transformers computed.
+func golden(t *testing.T, name string) []goldenSequence {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", name, "golden.json"))
+	require.NoError(t, err)
+	var sequences []goldenSequence
+	require.NoError(t, json.Unmarshal(text, &sequences))
+	require.NotEmpty(t, sequences)
+	return sequences
 }
 
 func compare(t *testing.T, m *model.Model, want goldenSequence) {
