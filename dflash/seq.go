@@ -1,0 +1,137 @@
+package dflash
+
+import (
+	"fmt"
+
+	"surmise/drafter"
+	"surmise/kvcache"
+	"surmise/model"
+)
+
+// seq is the context of one sequence.
+type seq struct {
+	d     *Drafter
+	cache *kvcache.Seq // as long as the target's, or gone
+	from  int          // positions before it have no context: their states were never seen
+	lost  bool         // there was no memory for the context
+	at    int          // the target's position
+}
+
+func (s *seq) Drafter() drafter.Drafter { return s.d }
+func (s *seq) Position() int            { return s.at }
+
+// Open starts a sequence. Of tokens that the target has cached already, the
+// context is taken from an earlier sequence with the same beginning; where that
+// was evicted, blocks see the context from there on only.
+func (d *Drafter) Open(o drafter.Opening) (drafter.Seq, error) {
+	if !d.bound {
+		return nil, fmt.Errorf("open a %s sequence: the drafter is not bound to a target", Name)
+	}
+	if o.Cached < 0 || o.Cached > len(o.Tokens) {
+		return nil, fmt.Errorf("open a %s sequence: %d tokens cached of %d", Name, o.Cached, len(o.Tokens))
+	}
+	s := &seq{d: d, at: o.Cached}
+	if o.Cached > 0 {
+		// Match leaves a token uncached: any will do behind the cached ones.
+		s.cache = d.net.Cache().Match(append(o.Tokens[:o.Cached:o.Cached], 0))
+	}
+	if s.cache == nil {
+		s.cache = d.net.Cache().Open()
+	}
+	if have := s.cache.Len(); have > o.Cached {
+		if err := s.cache.Truncate(o.Cached); err != nil {
+			return nil, fmt.Errorf("open a %s sequence: %w", Name, err)
+		}
+	} else if have < o.Cached {
+		// The tail before Cached was never seen; nothing before it is used.
+		s.from = o.Cached
+		s.append(o.Tokens[have:o.Cached])
+	}
+	return s, nil
+}
+
+// append makes room for positions; without memory the sequence is not drafted
+// any more.
+func (s *seq) append(tokens []int32) bool {
+	if s.lost {
+		return false
+	}
+	if err := s.cache.Append(tokens); err != nil {
+		s.cache.Close()
+		s.lost = true
+	}
+	return !s.lost
+}
+
+// Fork copies the context, which is shared until one of the two goes on.
+func (s *seq) Fork() (drafter.Seq, error) {
+	c := *s
+	if !s.lost {
+		var err error
+		if c.cache, err = s.cache.Fork(); err != nil {
+			return nil, fmt.Errorf("fork a %s sequence: %w", Name, err)
+		}
+	}
+	return &c, nil
+}
+
+// Close offers the context to later sequences with the same beginning.
+func (s *seq) Close() error {
+	if s.lost || s.cache == nil {
+		return nil
+	}
+	if s.from == 0 {
+		s.cache.Publish()
+	}
+	s.cache.Close()
+	s.cache = nil
+	return nil
+}
+
+// Observe computes the context of the committed tokens from the target's hidden
+// states, for all sequences together.
+func (d *Drafter) Observe(outcomes []*drafter.Outcome) error {
+	n := d.net
+	n.begin()
+	for _, o := range outcomes {
+		s := o.Seq.(*seq)
+		if o.Position != s.at {
+			o.Err = fmt.Errorf("%s: outcome of a round at position %d, expected one at %d", Name, o.Position, s.at)
+			continue
+		}
+		if len(o.Hidden) != len(d.cfg.layers) {
+			o.Err = fmt.Errorf("%s: outcome with hidden states of %d layers, expected %d", Name, len(o.Hidden), len(d.cfg.layers))
+			continue
+		}
+		s.at = o.After()
+		if !s.append(o.Committed) {
+			continue
+		}
+		if err := n.learn(s, o); err != nil {
+			return fmt.Errorf("%s: %w", Name, err)
+		}
+	}
+	if err := n.context(); err != nil {
+		return fmt.Errorf("%s: %w", Name, err)
+	}
+	return nil
+}
+
+// learn takes an outcome's hidden states into the program, which is run whenever
+// it is full.
+func (n *network) learn(s *seq, o *drafter.Outcome) error {
+	for done := 0; done < len(o.Committed); {
+		rows := min(len(o.Committed)-done, model.Chunk-n.Rows)
+		for i, h := range o.Hidden {
+			n.Copy(n.taps.Skip(n.Rows).Columns(i*h.Cols, h.Cols), h.Skip(done), rows)
+		}
+		n.Place(s.cache, o.Position+done, rows, s.from)
+		done += rows
+		if n.Rows == model.Chunk {
+			if err := n.context(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

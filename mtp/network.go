@@ -1,0 +1,153 @@
+package mtp
+
+import (
+	"fmt"
+
+	"surmise/checkpoint"
+	"surmise/compute"
+	"surmise/kvcache"
+	"surmise/model"
+)
+
+// network is the head's weights and the memory of a pass through them. A row of
+// a pass is an entry: a token, and the state before it.
+type network struct {
+	*model.Stack
+	layout  layout
+	eps     float32
+	project compute.Linear // [hidden, 2·hidden]
+	token   compute.Buffer // norms [hidden] of the two inputs
+	state   compute.Buffer
+	norm    compute.Buffer // [hidden] before the head
+
+	embedding  compute.Table // the target's, unless the checkpoint has one
+	embedScale float32
+	head       compute.Linear // likewise
+
+	tokens []int32
+	first  []int // rows whose entry reads the state of position 0
+	states compute.View
+	tokenX compute.View // [Chunk, hidden]: the halves of the projection's input
+	stateX compute.View
+	both   compute.View
+	out    compute.View // [Chunk, hidden]: normed outputs
+	logits compute.View // [Chunk, vocabulary], made when first needed
+}
+
+func load(dev compute.Device, ck *checkpoint.Checkpoint, q model.Quantize) (*network, error) {
+	l, err := find(ck)
+	if err != nil {
+		return nil, err
+	}
+	cfg := ck.Config()
+	shape, err := model.ShapeOf(cfg, 1, partial(cfg))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", ck.Path(), err)
+	}
+	ld := model.NewLoader(dev, ck, q)
+	if zeroCentred(cfg) {
+		ld.ZeroCentred()
+	}
+	shape.QKNorm = ld.Has(l.layer + "self_attn.q_norm.weight")
+	if t, ok := ck.Lookup(l.layer + "self_attn.q_proj.weight"); ok {
+		shape.Gated = t.Rows() == 2*shape.Heads*shape.HeadDim
+	} else if ld.Has(l.layer + "mlp.experts.0.gate_proj.weight") {
+		return nil, fmt.Errorf("%s: the head's layer has experts: want a dense feed-forward and ordinary attention", ck.Path())
+	}
+	hidden := shape.Hidden
+	n := &network{
+		layout: l, eps: float32(shape.Eps), embedScale: 1,
+		project: ld.Linear(2*hidden, l.project),
+		token:   ld.Norm(l.tokenNorm, hidden),
+		state:   ld.Norm(l.stateNorm, hidden),
+		norm:    ld.Norm(l.norm, hidden),
+	}
+	if ld.Has(l.embedding) {
+		n.embedding = ld.Table(l.embedding)
+	}
+	if ld.Has(l.head + ".weight") {
+		n.head = ld.Linear(hidden, l.head)
+	}
+	n.Stack, err = model.NewStack(ld, shape, func(int) string { return l.layer })
+	if err != nil {
+		return nil, err
+	}
+	if n.project.Out() != hidden {
+		return nil, fmt.Errorf("%s: %s has %d rows, want hidden_size %d", ck.Path(), l.project, n.project.Out(), hidden)
+	}
+	for _, b := range []struct {
+		view *compute.View
+		cols int
+	}{{&n.states, hidden}, {&n.both, 2 * hidden}, {&n.out, hidden}} {
+		buf, err := dev.Alloc(model.Chunk * b.cols)
+		if err != nil {
+			return nil, err
+		}
+		*b.view = compute.ViewOf(buf, b.cols)
+	}
+	n.tokenX, n.stateX = n.both.Columns(0, hidden), n.both.Columns(hidden, hidden)
+	if l.hiddenFirst {
+		n.tokenX, n.stateX = n.stateX, n.tokenX
+	}
+	return n, nil
+}
+
+// begin starts an empty program.
+func (n *network) begin() {
+	n.Begin()
+	n.tokens, n.first = n.tokens[:0], n.first[:0]
+}
+
+// full tells that no further row fits.
+func (n *network) full() bool { return n.Rows == model.Chunk }
+
+// entry takes an entry into the program: the token at a position of a sequence
+// whose entries begin at first, and the state of the position before it.
+func (n *network) entry(seq *kvcache.Seq, position, first int, token int32, state []float32) {
+	if position == 1 && n.layout.zeroFirst {
+		n.first = append(n.first, n.Rows)
+	}
+	copy(n.states.Row(n.Rows), state)
+	n.tokens = append(n.tokens, token)
+	n.Place(seq, position, 1, first)
+}
+
+// run computes the entries and empties the program; with logits, their rows are
+// there afterwards. Rows of outputs are what is chained.
+func (n *network) run(dev compute.Device, logits bool) error {
+	if n.Rows == 0 {
+		return nil
+	}
+	defer n.begin()
+	if err := n.Ready(); err != nil {
+		return err
+	}
+	if logits && n.logits.Buf == nil {
+		buf, err := dev.Alloc(model.Chunk * n.head.Out())
+		if err != nil {
+			return err
+		}
+		n.logits = compute.ViewOf(buf, n.head.Out())
+	}
+	n.Embed(n.tokenX, n.embedding, n.tokens, n.embedScale)
+	for _, r := range n.first {
+		n.Scale(n.tokenX.Skip(r), n.tokenX.Skip(r), 1, 0)
+	}
+	n.Norm(n.tokenX, n.tokenX, n.Rows, n.token, n.eps)
+	n.Norm(n.stateX, n.states, n.Rows, n.state, n.eps)
+	n.Linear(n.X, n.project, n.both, n.Rows)
+	n.Layer(0)
+	if logits {
+		n.Norm(n.out, n.X, n.Rows, n.norm, n.eps)
+		n.Linear(n.logits, n.head, n.out, n.Rows)
+	}
+	return n.Run()
+}
+
+// chained is what row i left to be the next entry's state.
+func (n *network) chained(i int) []float32 {
+	if n.layout.chainRaw {
+		return n.X.Row(i)
+	}
+	return n.out.Row(i)
+}
