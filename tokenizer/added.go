@@ -77,7 +77,7 @@ func (t *addedTrie) longest(s string, special bool) (*addedToken, int) {
 // scan cuts s into added tokens and the text between them, leftmost and
 // longest first, and calls token and text in order; text gets the offset of
 // its part. Special tokens are found only if special is set.
-func (t *addedTrie) scan(s string, special bool, token func(id int32), text func(part string, offset int) error) error {
+func (t *addedTrie) scan(s string, special bool, token func(id int32), text func(part string, offset int)) {
 	done := 0
 	for i := 0; i < len(s) && len(t.tokens) > 0; {
 		if t.first[s[i]] == 0 {
@@ -101,17 +101,14 @@ func (t *addedTrie) scan(s string, special bool, token func(id int32), text func
 			stop = len(s) - len(strings.TrimLeftFunc(s[stop:], unicode.IsSpace))
 		}
 		if start > done {
-			if err := text(s[done:start], done); err != nil {
-				return err
-			}
+			text(s[done:start], done)
 		}
 		token(tok.id)
 		done = max(done, stop)
 	}
 	if done < len(s) {
-		return text(s[done:], done)
+		text(s[done:], done)
 	}
-	return nil
 }
 
 func endsInWord(s string) bool {

@@ -19,9 +19,9 @@ type EncodeOptions struct {
 }
 
 // Encode returns the ids of text. It fails if text is not valid UTF-8 (the
-// message names the offset), or if the vocabulary has no token for a part of
-// it, not even for its bytes or an unknown token. It takes time linear in the
-// text, times the logarithm of the longest word.
+// message names the offset). A part that the vocabulary has no token for, not
+// even for its bytes or an unknown token, is left out, as the reference does.
+// Encode takes time linear in the text, times the logarithm of the longest word.
 func (t *Tokenizer) Encode(text string, opts EncodeOptions) ([]int32, error) {
 	if !utf8.ValidString(text) {
 		return nil, fmt.Errorf("tokenizer: text is not valid UTF-8 at byte %d", invalidAt(text))
@@ -30,9 +30,7 @@ func (t *Tokenizer) Encode(text string, opts EncodeOptions) ([]int32, error) {
 	if opts.AddSpecial {
 		e.out = append(e.out, t.prefix...)
 	}
-	if err := t.raw.scan(text, e.special, e.token, e.segment); err != nil {
-		return nil, fmt.Errorf("tokenizer: %w", err)
-	}
+	t.raw.scan(text, e.special, e.token, e.segment)
 	if opts.AddSpecial {
 		e.out = append(e.out, t.suffix...)
 	}
@@ -49,20 +47,16 @@ type encoder struct {
 func (e *encoder) token(id int32) { e.out = append(e.out, id) }
 
 // segment encodes text between added tokens of the raw text.
-func (e *encoder) segment(s string, offset int) error {
+func (e *encoder) segment(s string, offset int) {
 	for _, n := range e.t.normalizers {
 		s = n(s)
 	}
-	return e.t.normalized.scan(s, e.special, e.token, func(part string, at int) error {
-		part = e.t.pre.prepare(part, offset == 0 && at == 0)
-		return e.t.pre.each(part, e.word)
+	e.t.normalized.scan(s, e.special, e.token, func(part string, at int) {
+		e.t.pre.each(e.t.pre.prepare(part, offset == 0 && at == 0), e.word)
 	})
 }
 
-func (e *encoder) word(w string) (err error) {
-	e.out, err = e.t.vocab.word(e.out, w)
-	return err
-}
+func (e *encoder) word(w string) { e.out = e.t.vocab.word(e.out, w) }
 
 // invalidAt returns the offset of the first byte that is not part of valid
 // UTF-8.

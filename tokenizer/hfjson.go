@@ -347,6 +347,14 @@ func (t *Tokenizer) addToken(a hfAddedToken, limit int) error {
 	if !v.byteLevel && !a.Special {
 		piece = unmark(piece)
 	}
+	if id, ok := v.ids[a.Content]; ok && !v.byteLevel && int64(id) != a.ID {
+		return fmt.Errorf("%.60q has id %d here and %d in the vocabulary", a.Content, a.ID, id)
+	}
+	if raw, ok := appendBytes(nil, []byte(a.Content)); ok && v.byteLevel {
+		if id, ok := v.ids[string(raw)]; ok && int64(id) != a.ID {
+			return fmt.Errorf("%.60q has id %d here and %d in the vocabulary", a.Content, a.ID, id)
+		}
+	}
 	known := a.ID >= 0 && a.ID < int64(len(v.pieces)) && v.flags[a.ID] != 0
 	switch {
 	case !known:

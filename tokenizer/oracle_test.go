@@ -128,7 +128,9 @@ func TestGivenRealGGUFFilesEncodeEqualsTheReferenceLibrary(t *testing.T) {
 		requireOracle(t, realGGUF(t, "smollm2-135m-instruct"), "smollm2", nil)
 	})
 	t.Run("gemma3", func(t *testing.T) {
-		requireOracle(t, realGGUF(t, "gemma3-270m"), "gemma3", nil)
+		// GGUF spells the tokens of several spaces with spaces where
+		// tokenizer.json has marks, so marks typed in a text differ.
+		requireOracle(t, realGGUF(t, "gemma3-270m"), "gemma3", func(s string) bool { return strings.Contains(s, spaceMark) })
 	})
 }
 

@@ -159,21 +159,17 @@ func (p *preTokenizer) prepare(s string, atStart bool) string {
 	return s
 }
 
-// each calls word for every word of s, in order, until one fails.
-func (p *preTokenizer) each(s string, word func(string) error) error {
-	return eachStage(p.stages, s, word)
-}
+// each calls word for every word of s, in order.
+func (p *preTokenizer) each(s string, word func(string)) { eachStage(p.stages, s, word) }
 
-func eachStage(stages []splitter, s string, word func(string) error) error {
+func eachStage(stages []splitter, s string, word func(string)) {
 	if len(stages) == 0 {
-		return word(s)
+		word(s)
+		return
 	}
 	for len(s) > 0 {
 		n := stages[0](s)
-		if err := eachStage(stages[1:], s[:n], word); err != nil {
-			return err
-		}
+		eachStage(stages[1:], s[:n], word)
 		s = s[n:]
 	}
-	return nil
 }

@@ -88,6 +88,9 @@ func (s *scoredVocabulary) build(source string) (*Tokenizer, error) {
 		t.normalizers = append(t.normalizers, prepend(spaceMark))
 	}
 	t.normalizers = append(t.normalizers, replace(" ", spaceMark))
+	if s.removeExtra {
+		t.normalizers = append(t.normalizers, func(s string) string { return strings.TrimRight(s, spaceMark) })
+	}
 	for id, piece := range s.pieces {
 		if err := s.addPiece(t, int64(id), piece); err != nil {
 			return nil, fmt.Errorf("piece %d: %w", id, err)
@@ -126,7 +129,7 @@ func (s *scoredVocabulary) addPiece(t *Tokenizer, id int64, piece string) error 
 	case pieceUnknown, pieceControl:
 		return t.addToken(hfAddedToken{ID: id, Content: piece, Special: true}, n)
 	case pieceUserDefined:
-		return t.addToken(hfAddedToken{ID: id, Content: piece, Normalized: s.userAfterNormal}, n)
+		return s.addUserDefined(t, id, piece)
 	case pieceUnused:
 		if s.unusedIsRejected {
 			return fmt.Errorf("%.60q is typed as unused, which is not supported", piece)
@@ -134,6 +137,20 @@ func (s *scoredVocabulary) addPiece(t *Tokenizer, id int64, piece string) error 
 		return v.set(id, unmark(piece), 0, n)
 	}
 	return fmt.Errorf("%.60q has type %d: want 1 to 6", piece, s.types[id])
+}
+
+// addUserDefined registers a piece that is found in the text before words are.
+// The two formats differ in which text: SentencePiece looks after spaces have
+// become marks, GGUF before.
+func (s *scoredVocabulary) addUserDefined(t *Tokenizer, id int64, piece string) error {
+	if !s.userAfterNormal {
+		return t.addToken(hfAddedToken{ID: id, Content: piece}, len(s.pieces))
+	}
+	if err := t.vocab.set(id, unmark(piece), flagAdded, len(s.pieces)); err != nil {
+		return err
+	}
+	t.normalized.add(addedToken{id: int32(id), content: piece, normalized: true}, piece)
+	return nil
 }
 
 // addMerges lists every way to cut a normal piece into two: the merges that
@@ -200,7 +217,7 @@ func (s *scoredVocabulary) addSpecials(t *Tokenizer) error {
 }
 
 func collapseSpaces(s string) string {
-	s = strings.Trim(s, " ")
+	s = strings.TrimLeft(s, " ")
 	for strings.Contains(s, "  ") {
 		s = strings.ReplaceAll(s, "  ", " ")
 	}

@@ -94,7 +94,7 @@ func (v *vocabulary) hasAllBytes() bool {
 }
 
 // word appends the ids of one word.
-func (v *vocabulary) word(out []int32, w string) ([]int32, error) {
+func (v *vocabulary) word(out []int32, w string) []int32 {
 	if v.joints == nil {
 		return v.chunk(out, w)
 	}
@@ -102,49 +102,46 @@ func (v *vocabulary) word(out []int32, w string) ([]int32, error) {
 	for len(w) > 0 {
 		n := v.joints.cut(w)
 		at := len(out)
-		var err error
-		if out, err = v.chunk(out, w[:n]); err != nil {
-			return out, err
-		}
+		out = v.chunk(out, w[:n])
 		if v.fuseUnk && at > start && len(out) > at && out[at] == v.unk && out[at-1] == v.unk {
 			out = append(out[:at], out[at+1:]...)
 		}
 		w = w[n:]
 	}
-	return out, nil
+	return out
 }
 
 // chunk appends the ids of w, which no merge can tie to its surroundings.
-func (v *vocabulary) chunk(out []int32, w string) ([]int32, error) {
+func (v *vocabulary) chunk(out []int32, w string) []int32 {
 	if ids, ok := v.cache.get(w); ok {
-		return append(out, ids...), nil
+		return append(out, ids...)
 	}
 	start := len(out)
-	var err error
 	if id, ok := v.ids[w]; ok && v.ignoreMerges {
 		out = append(out, id)
-	} else if out, err = v.symbols(out, w); err != nil {
-		return out, err
 	} else {
-		out = append(out[:start], v.merges.merge(out[start:])...)
+		out = v.symbols(out, w)
+		out = out[:start+len(v.merges.merge(out[start:]))]
 	}
 	v.cache.put(w, out[start:])
-	return out, nil
+	return out
 }
 
-// symbols appends the ids that w consists of before any merge.
-func (v *vocabulary) symbols(out []int32, w string) ([]int32, error) {
+// symbols appends the ids that w consists of before any merge. What has no
+// token, where the vocabulary has no unknown token either, is left out, as the
+// reference does: SmolLM2 has no token for some control bytes.
+func (v *vocabulary) symbols(out []int32, w string) []int32 {
 	if v.byteLevel {
 		for i := 0; i < len(w); i++ {
 			id := v.byteIDs[w[i]]
 			if id < 0 {
 				if id = v.unk; id < 0 {
-					return out, fmt.Errorf("byte 0x%02X of %.40q has no token and the vocabulary no unknown token", w[i], w)
+					continue
 				}
 			}
 			out = append(out, id)
 		}
-		return out, nil
+		return out
 	}
 	afterUnk := false
 	for i := 0; i < len(w); {
@@ -163,14 +160,14 @@ func (v *vocabulary) symbols(out []int32, w string) ([]int32, error) {
 			continue
 		}
 		if v.unk < 0 {
-			return out, fmt.Errorf("character %q has no token, and the vocabulary neither all its bytes nor an unknown token", c)
+			continue
 		}
 		if !afterUnk || !v.fuseUnk {
 			out = append(out, v.unk)
 		}
 		afterUnk = true
 	}
-	return out, nil
+	return out
 }
 
 func (v *vocabulary) bytesOf(c string) bool {

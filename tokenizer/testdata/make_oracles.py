@@ -32,7 +32,7 @@ HAND = [
     "中文 测试,没有空格的句子。", "ภาษาไทย ไม่มีช่องว่าง", "हिन्दी में पाठ", "العربية نص ١٢٣", "עברית", "ქართული ᲥᲐᲠᲗᲣᲚᲘ", "ǅ ǈ ǋ Dž ʰʲ ªº", "🙂👩‍👩‍👧‍👦🏳️‍🌈 👍🏽 ☺️ ♥",
     "zero\u200bwidth\u200d\ufeff nbsp\u00a0thin\u2009em\u2003ideographic\u3000end\u2028line\u2029para\u0085nel", "\u00a0\u00a0x\u00a0", "\x00\x01\x1f\x7f\x80\x9f", "ﬁ ﬀ ﬆ ℌ ① ｆｕｌｌ ㍿", "a/b//c///\n//\n/x", "...!!!???---===###", "!a ?b (c) [d] {e} <f> ~g `h` @i #j $k %l ^m &n *o +p =q |r \\s ;t :u",
     "<s>text</s>", "<|im_start|>user\nhi<|im_end|>\n", "<|begin_of_text|><|eot_id|>", "<start_of_turn>user\n<bos>x<end_of_turn>", "<think>\nok\n</think>", "<｜begin▁of▁sentence｜>", "▁ ▁▁ a▁b", "<unk><pad>", "<0x0A> <0x41>",
-    "<mask> x<mask>y  <mask>  z", "a <end>  b<end>c <end>", "tool tools atool a tool. _tool -tool-", "NORMé NORM\u0301 NORM", "<sep>a<sep> b",
+    "<mask> x<mask>y  <mask>  z", "a <end>  b<end>c <end>", "TOOL TOOLs aTOOL a TOOL. _TOOL -TOOL-", "NORMé NORM\u0301 NORM", "<sep>a<sep> b",
     "a" * 300, "ab" * 200, "x " * 100, " " * 70 + "x" + " " * 33, "\n" * 45, "\t" * 40, "aaaaaaaabbbbbbbb" * 30, "ħ" * 100, "—" * 80, "Ω" * 33 + " " + "Ω" * 34, "0" * 100,
     "https://example.com/a?b=c&d=%20e#f", "e\u0301" * 30, "\U0001d400\U0001d7ce\U00010400\U00010428\U00016800\U0001f1e9\U0001f1ea", "ÀÈÌàèì ŉ ß ẞ ı İ", "a\u0300\u0301\u0302\u0303\u0304\u0305\u0306\u0307z",
 ]
@@ -55,7 +55,7 @@ def strings(count, seed):
     by = classes()
     cats = sorted(by)
     ascii_ = [chr(c) for c in range(32, 127)]
-    words = ["the", "The", "hello", " world", "'s", "'RE", "don't", " 12", "3456", "\n", "\r\n", "  ", " ", "\t", "naïve", "été", "日本", "привет", " Мир", "한글", "😀", "e\u0301", "//", "/\n", "!!", "<s>", "<|im_end|>", "<mask>", "tool", "NORM", "▁", "\u3000", "\u00a0", "\u0085", "İ", "ſ", "K", "ﬁ", "\u1112\u1161\u11ab"]
+    words = ["the", "The", "hello", " world", "'s", "'RE", "don't", " 12", "3456", "\n", "\r\n", "  ", " ", "\t", "naïve", "été", "日本", "привет", " Мир", "한글", "😀", "e\u0301", "//", "/\n", "!!", "<s>", "<|im_end|>", "<mask>", "TOOL", "NORM", "▁", "\u3000", "\u00a0", "\u0085", "İ", "ſ", "K", "ﬁ", "\u1112\u1161\u11ab"]
 
     def one():
         kind = rnd.randrange(6)
@@ -73,7 +73,9 @@ def strings(count, seed):
             return "".join(rnd.choice([" ", " ", "\n", "\r", "\t", "a", "A", "1", ".", "/", "'", "é", "\u0301", "\u2003", "\u200b"]) for _ in range(n))
         return "".join(rnd.choice(words + ascii_ + [rnd.choice(by[rnd.choice(cats)])]) for _ in range(n))
 
-    return HAND + [one() for _ in range(count)]
+    every = [c for cat in cats for c in by[cat]] if count >= 10000 else []
+    around = ["".join(f"a{c}1 {c}{c}. {c}B" for c in every[i:i + 8]) for i in range(0, len(every), 8)]
+    return HAND + [one() for _ in range(count)] + around
 
 
 def digest(ids):
@@ -93,7 +95,7 @@ def oracle(js):
 def corpus():
     text = Path(__file__).read_text()
     lines = text.splitlines() + HAND + ["the cat sat on the mat and the dog ate the other hat", "for i in range(n): return the value of the function"] * 20
-    return [l for l in lines if l.strip() and len(l) < 200]
+    return [l for l in lines if l.strip() and len(l) < 200 and "TOOL" not in l]
 
 
 def tiny_bytelevel():
@@ -103,7 +105,7 @@ def tiny_bytelevel():
     js = json.loads(tok.to_str())
     n = len(js["model"]["vocab"])
     flags = dict(single_word=False, lstrip=False, rstrip=False, normalized=False, special=True)
-    extra = [("<s>", {}), ("<|im_end|>", {}), ("<mask>", dict(lstrip=True)), ("<end>", dict(rstrip=True)), ("tool", dict(single_word=True, special=False)), ("NORM", dict(normalized=True, special=False)), ("<think>", dict(special=False))]
+    extra = [("<s>", {}), ("<|im_end|>", {}), ("<mask>", dict(lstrip=True)), ("<end>", dict(rstrip=True)), ("TOOL", dict(single_word=True, special=False)), ("NORM", dict(normalized=True, special=False)), ("<think>", dict(special=False))]
     js["added_tokens"] = [dict(id=n + i, content=c, **{**flags, **f}) for i, (c, f) in enumerate(extra)]
     js["decoder"] = dict(type="ByteLevel", add_prefix_space=False, trim_offsets=True, use_regex=True)
     js["post_processor"] = dict(type="TemplateProcessing", single=[dict(SpecialToken=dict(id="<s>", type_id=0)), dict(Sequence=dict(id="A", type_id=0))],
