@@ -99,7 +99,7 @@ const (
 	raceClamp float32 = 60
 )
 
-func raceGeneric(ids []int32, words []uint32, z, bm []float32, first int32, r *Race) int {
+func raceGeneric(ids []int32, words []uint32, z, bm []float32, first int32, r Race) int {
 	n := 0
 	var w [Block]uint32
 	for b, m := range bm {

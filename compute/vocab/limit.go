@@ -6,7 +6,7 @@ import "math"
 // must not exceed if the token is to reach r.Best: the word is the fraction
 // u·2³² of the noise −log(−log1p(−u)), and v·InvT + noise ≥ Best needs
 // u ≤ −log1p(−u) ≤ exp(v·InvT − Best).
-func raceLimit(v float32, r *Race) float32 {
+func raceLimit(v float32, r Race) float32 {
 	d := float32(v*r.InvT) - r.Best
 	if !(d >= -raceClamp) {
 		d = -raceClamp

@@ -24,7 +24,7 @@ type kernels struct {
 	max     func(bm, z []float32) (max float32, nan bool)
 	mass    func(z, bm []float32, max, lo float32) (mass uint64, count int)
 	weights func(dst []uint32, z, bm []float32, max, lo float32)
-	race    func(ids []int32, words []uint32, z, bm []float32, first int32, r *Race) int
+	race    func(ids []int32, words []uint32, z, bm []float32, first int32, r Race) int
 	collect func(ids []int32, z, bm []float32, first int32, lo float32) int
 }
 
@@ -147,10 +147,10 @@ type Race struct {
 // that cannot pass too. first, a multiple of [Block], is the id of z[0]; ids and
 // words must have room for len(z) + 16.
 func (r *Race) Run(ids []int32, words []uint32, z, bm []float32, first int32) int {
-	return active.run(r, ids, words, z, bm, first)
+	return active.run(*r, ids, words, z, bm, first)
 }
 
-func (k *kernels) run(r *Race, ids []int32, words []uint32, z, bm []float32, first int32) int {
+func (k *kernels) run(r Race, ids []int32, words []uint32, z, bm []float32, first int32) int {
 	n := len(z) / Block
 	c := k.race(ids[:len(z)+16], words[:len(z)+16], z[:n*Block], bm[:n], first, r)
 	if n*Block < len(z) {

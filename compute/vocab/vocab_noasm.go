@@ -6,3 +6,5 @@ package vocab
 func implementations() []*kernels { return []*kernels{&generic} }
 
 var active = &generic
+
+const purego = true
