@@ -69,7 +69,8 @@ type Config struct {
 	// use float32(EmbedScale).
 	EmbedScale float64
 
-	// BOS and Pad are −1 when absent. EOS holds every token that ends a text,
+	// BOS and Pad are −1 when absent. Pad is as found, since nothing here uses it;
+	// some checkpoints name one beyond their vocabulary. EOS holds every token that ends a text,
 	// ascending: those of config.json, generation_config.json, and GGUF's eos,
 	// eot and eom ids with control tokens of a well-known ending text.
 	BOS, Pad int

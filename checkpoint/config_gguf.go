@@ -257,7 +257,7 @@ func (c *Config) ggufTokens(md Metadata, p *problems) {
 			}
 		}
 	}
-	c.sortEOS(p)
+	c.checkTokens(p)
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

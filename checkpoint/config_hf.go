@@ -330,14 +330,17 @@ func (c *Config) readTokens(top, text, gen jsonObject) {
 	for _, o := range []jsonObject{top, text, gen} {
 		c.EOS = append(c.EOS, o.ids("eos_token_id")...)
 	}
-	c.sortEOS(top.problems)
+	c.checkTokens(top.problems)
 }
 
-// sortEOS orders EOS and refuses ids that cannot be tokens.
-func (c *Config) sortEOS(p *problems) {
+// checkTokens orders EOS and refuses ids that cannot be tokens.
+func (c *Config) checkTokens(p *problems) {
 	slices.Sort(c.EOS)
 	c.EOS = slices.Compact(c.EOS)
 	if c.VocabSize > 0 && len(c.EOS) > 0 && c.EOS[len(c.EOS)-1] >= c.VocabSize {
 		p.add("has end token %d, but the vocabulary has %d tokens", c.EOS[len(c.EOS)-1], c.VocabSize)
+	}
+	if c.VocabSize > 0 && c.BOS >= c.VocabSize {
+		p.add("has begin token %d, but the vocabulary has %d tokens", c.BOS, c.VocabSize)
 	}
 }

@@ -210,6 +210,7 @@ func TestHostileConfigsAreErrorsThatNameTheField(t *testing.T) {
 		"scaling reversed":    {"llama", map[string]any{"rope_scaling": map[string]any{"rope_type": "llama3", "factor": 2, "low_freq_factor": 4, "high_freq_factor": 1, "original_max_position_embeddings": 64}}, []string{"high_freq_factor is 1", "more than"}},
 		"part of the head":    {"llama", map[string]any{"rope_parameters": map[string]any{"partial_rotary_factor": 0.5}}, []string{"partial_rotary_factor is 0.5"}},
 		"end token":           {"llama", map[string]any{"eos_token_id": []int{2, 40}}, []string{"end token 40"}},
+		"begin token":         {"llama", map[string]any{"bos_token_id": 40}, []string{"begin token 40"}},
 		"end token as text":   {"llama", map[string]any{"eos_token_id": "</s>"}, []string{"eos_token_id", "token id"}},
 		"bool as text":        {"llama", map[string]any{"tie_word_embeddings": "yes"}, []string{`tie_word_embeddings is "yes"`}},
 		"soft-capping":        {"gemma3_text", map[string]any{"final_logit_softcapping": 30.0}, []string{"final_logit_softcapping is 30"}},
@@ -383,4 +384,21 @@ func TestOpenFindsTheOneCheckpointOfAFolder(t *testing.T) {
 	_, err = Open(lone)
 	require.ErrorContains(t, err, "config.json")
 	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func TestDroppedPagesReadTheSameAgain(t *testing.T) {
+	big := floats("w", F16, 64, 4096)
+	path := writeFile(t, "big.gguf", ggufBytes(t, map[string]any{"general.architecture": "x"}, []Output{big, floats("v", F32, 8)}))
+	c, err := Open(path)
+	require.NoError(t, err)
+	defer c.Close()
+	w, err := c.Tensor("w")
+	require.NoError(t, err)
+	for from := range 8 {
+		w.DropPages(8*from, 8*from+8)
+		require.Equal(t, big.Data, w.Data)
+	}
+	w.DropPages(-5, 1000)
+	w.DropPages(3, 3)
+	require.Equal(t, big.Data, w.Data)
 }

@@ -17,6 +17,7 @@ func newRawGGUF(tensors, keys uint64) *rawGGUF {
 }
 
 func (r *rawGGUF) u32(v uint32) *rawGGUF { r.b = binary.LittleEndian.AppendUint32(r.b, v); return r }
+
 func (r *rawGGUF) u64(v uint64) *rawGGUF { r.b = binary.LittleEndian.AppendUint64(r.b, v); return r }
 func (r *rawGGUF) str(s string) *rawGGUF { r.b = append(r.u64(uint64(len(s))).b, s...); return r }
 func (r *rawGGUF) bytes(n int) *rawGGUF  { r.b = append(r.b, make([]byte, n)...); return r }

@@ -26,7 +26,9 @@ func QuantizeQ8_0(dst []byte, src []float32) {
 		inverse := inverseScale(d)
 		binary.LittleEndian.PutUint16(out, f32to16(d))
 		for i, v := range x {
-			out[2+i] = byte(int8(math.Round(float64(float32(v * inverse)))))
+			// The addition is exact in float64, so cutting rounds halves away from zero.
+			q := float64(float32(v * inverse))
+			out[2+i] = byte(int8(q + math.Copysign(0.5, q)))
 		}
 	}
 }

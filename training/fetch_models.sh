@@ -16,7 +16,7 @@ set -eu
 
 dest=${SURMISE_MODELS:-${XDG_CACHE_HOME:-$HOME/.cache}/surmise/models}
 usage() {
-	echo "usage: training/fetch_models.sh [-d FOLDER] [smollm2-135m-instruct|gemma3-270m]..." >&2
+	echo "usage: training/fetch_models.sh [-d FOLDER] [smollm2[-135m-instruct]|gemma3[-270m]]..." >&2
 	exit 2
 }
 while getopts d: option; do
@@ -84,6 +84,10 @@ fetch_gemma3() {
 
 status=0
 for name in "$@"; do
+	case $name in # short names
+	smollm2) name=smollm2-135m-instruct ;;
+	gemma3) name=gemma3-270m ;;
+	esac
 	if [ -d "$dest/$name" ]; then
 		echo "fetch_models: $dest/$name is already there" >&2
 		continue
