@@ -100,6 +100,7 @@ func (d *Drafter) choose(b block) {
 	var err error
 	var token int32
 	var confidence float32
+	sure := float32(1)
 	chain, release := r.ForkChain(d.opts.Noise)
 	defer release()
 	for i := 1; i < b.slots; i++ {
@@ -108,7 +109,7 @@ func (d *Drafter) choose(b block) {
 			r.Err = err
 			return
 		}
-		if confidence < r.Floor {
+		if sure *= confidence; sure < r.Floor {
 			break
 		}
 		r.Proposal = append(r.Proposal, token)

@@ -96,8 +96,9 @@ type Row struct {
 	// Chain is the row's sampler chain, at the position after Known. It is nil
 	// for a row that draws by other rules (a beam).
 	Chain Chain
-	// Floor is the confidence below which a further proposal does not pay: a
-	// kind that knows its confidence stops there. 0 asks for all of Budget.
+	// Floor is the chance of surviving below which a further proposal does not
+	// pay: a kind that knows its confidence stops where the product of
+	// confidences falls below it. 0 asks for all of Budget.
 	Floor float32
 
 	// Proposal is the answer. Its memory is the row's and is reused.

@@ -13,10 +13,12 @@ import (
 
 // proposing is a row while its proposal grows.
 type proposing struct {
-	row   *drafter.Row
-	seq   *seq
-	chain *sampler.Chain // nil: argmax
-	next  [1]int32       // the token to read next, in the draft model's ids
+	row     *drafter.Row
+	seq     *seq
+	chain   *sampler.Chain // nil: argmax
+	release func()
+	next    [1]int32 // the token to read next, in the draft model's ids
+	sure    float32  // product of the confidences so far
 }
 
 // Propose drafts all rows together: one forward of the draft model for every
@@ -67,10 +69,8 @@ func (d *Drafter) begin(rows []*drafter.Row) {
 		// The last proposal is never read, so k proposals need k−1 positions.
 		r.Budget = min(r.Budget, limit-len(s.text)+1)
 		p := &d.slots[i]
-		*p = proposing{row: r, seq: s}
-		if d.noise && r.Chain != nil {
-			p.chain = r.Chain.Fork()
-		}
+		*p = proposing{row: r, seq: s, sure: 1}
+		p.chain, p.release = r.ForkChain(d.noise)
 		d.live = append(d.live, p)
 	}
 }
@@ -78,8 +78,8 @@ func (d *Drafter) begin(rows []*drafter.Row) {
 // end gives the chains back.
 func (d *Drafter) end() {
 	for i := range d.slots {
-		if c := d.slots[i].chain; c != nil {
-			c.Release()
+		if release := d.slots[i].release; release != nil {
+			release()
 		}
 		d.slots[i] = proposing{}
 	}
@@ -129,7 +129,7 @@ func (d *Drafter) step(i int, p *proposing) (more bool, err error) {
 	}
 	r := p.row
 	id := d.vocab.toDraft[token]
-	if confidence < r.Floor || id < 0 {
+	if p.sure *= confidence; p.sure < r.Floor || id < 0 {
 		if len(r.Proposal) == 0 {
 			r.Decline = Unsure
 		}

@@ -17,6 +17,7 @@ type chaining struct {
 	release func()
 	next    int32     // the token to consume
 	state   []float32 // the state before it
+	sure    float32   // product of the confidences so far
 }
 
 // Propose chains the head for all rows together: one pass for every further
@@ -74,7 +75,7 @@ func (d *Drafter) admit(rows []*drafter.Row) {
 			continue
 		}
 		c := &d.chains[i]
-		*c = chaining{row: r, seq: s, next: r.Known[0], state: append(c.state[:0], s.state...)}
+		*c = chaining{row: r, seq: s, next: r.Known[0], state: append(c.state[:0], s.state...), sure: 1}
 		c.chain, c.release = r.ForkChain(d.opts.Noise)
 		d.live = append(d.live, c)
 	}
@@ -114,7 +115,7 @@ func (d *Drafter) step(i int, c *chaining) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if confidence < r.Floor {
+	if c.sure *= confidence; c.sure < r.Floor {
 		if len(r.Proposal) == 0 {
 			r.Decline = Unsure
 		}

@@ -1,0 +1,198 @@
+package drafter_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"surmise/drafter"
+	"surmise/model"
+)
+
+// simulated is a world of virtual time: a target with a known cost curve and a
+// drafter whose proposals survive with a known chance.
+type simulated struct {
+	rng     *rand.Rand
+	verify  func(tokens int) time.Duration
+	draft   func(steps int) time.Duration
+	chance  func(position int) float64
+	reports float64 // the confidence the drafter states; 0 states its true chance
+	noise   float64 // relative noise of every measured time
+	match   int
+}
+
+func (w *simulated) time(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (1 + w.noise*(2*w.rng.Float64()-1)))
+}
+
+type simulatedDrafter struct{ drafter.Drafter }
+
+func (simulatedDrafter) Contract() drafter.Contract       { return drafter.Contract{Kind: "simulated"} }
+func (simulatedDrafter) Bind(model.Target) error          { return nil }
+func (simulatedDrafter) Observe([]*drafter.Outcome) error { return nil }
+func (simulatedDrafter) Propose(context.Context, []*drafter.Row) error {
+	return nil
+}
+
+type simulatedSeq struct {
+	drafter.Seq
+	d simulatedDrafter
+}
+
+func (s *simulatedSeq) Drafter() drafter.Drafter { return s.d }
+
+// run decodes tokens for a batch of rows under a policy and returns the virtual
+// time of it and that of plain decoding.
+func (w *simulated) run(width drafter.Width, rows, tokens int) (spent, plain time.Duration) {
+	seqs := make([]*simulatedSeq, rows)
+	at := make([]int, rows)
+	asks := make([]*drafter.Row, rows)
+	for i := range seqs {
+		seqs[i], asks[i] = new(simulatedSeq), new(drafter.Row)
+	}
+	emitted := 0
+	for emitted < tokens*rows {
+		var outcomes []*drafter.Outcome
+		for i, r := range asks {
+			r.Reset()
+			r.Seq, r.Position, r.Known, r.Budget = seqs[i], at[i], []int32{1}, drafter.MaxWidth
+		}
+		width.Ask(asks)
+		steps := 0
+		right := make([]int, rows)
+		for i, r := range asks {
+			for j := range r.Budget {
+				r.Proposal = append(r.Proposal, 7)
+				c := w.chance(j)
+				if w.match == 0 {
+					stated := c
+					if w.reports > 0 {
+						stated = w.reports
+					}
+					r.Confidence = append(r.Confidence, float32(stated))
+				}
+				if right[i] == j && w.rng.Float64() < c {
+					right[i]++
+				}
+			}
+			r.Match = w.match
+			steps = max(steps, len(r.Proposal))
+		}
+		cost := drafter.Cost{Rows: rows, Draft: w.time(w.draft(steps))}
+		width.Trim(asks)
+		for i, r := range asks {
+			accepted := min(right[i], len(r.Proposal))
+			o := &drafter.Outcome{Seq: seqs[i], Position: at[i], Committed: []int32{1}, Pending: 9, Accepted: accepted}
+			for range accepted {
+				o.Committed = append(o.Committed, 7)
+			}
+			// The target goes on as the proposal said, as far as that was right.
+			if accepted < right[i] {
+				o.Pending = 7
+			}
+			cost.Tokens += 1 + len(r.Proposal)
+			at[i] += 1 + accepted
+			emitted += 1 + accepted
+			outcomes = append(outcomes, o)
+		}
+		cost.Verify = w.time(w.verify(cost.Tokens))
+		width.Learn(outcomes, cost)
+		spent += w.draft(steps) + w.verify(cost.Tokens)
+	}
+	return spent, time.Duration(float64(emitted)/float64(rows)) * w.verify(rows)
+}
+
+// curve is a forward that costs little more for a few rows.
+func curve(perRow float64) func(int) time.Duration {
+	return func(n int) time.Duration {
+		return time.Duration(float64(10*time.Millisecond) * (1 + perRow*float64(n-1)))
+	}
+}
+
+func table(f func(int) time.Duration) map[int]time.Duration {
+	t := map[int]time.Duration{}
+	for _, n := range []int{1, 2, 4, 8, 16, 32, 64} {
+		t[n] = f(n)
+	}
+	return t
+}
+
+func free(int) time.Duration { return 0 }
+
+func costly(share float64) func(int) time.Duration {
+	return func(steps int) time.Duration {
+		return time.Duration(share * float64(steps) * float64(10*time.Millisecond))
+	}
+}
+
+func always(p float64) func(int) float64 { return func(int) float64 { return p } }
+
+func TestGivenNothingIsEverRightThenAutoCostsAtMostTwoPercent(t *testing.T) {
+	for name, w := range map[string]simulated{
+		"a copy that claims long matches":       {verify: curve(0.1), draft: free, chance: always(0), match: 12},
+		"a copy on a target of no free rows":    {verify: curve(0.9), draft: free, chance: always(0), match: 3},
+		"a cheap drafter":                       {verify: curve(0.1), draft: costly(0.05), chance: always(0), reports: 0.9},
+		"a drafter as costly as its target":     {verify: curve(0.1), draft: costly(1), chance: always(0), reports: 0.9},
+		"a drafter of a fifth, noisy machine":   {verify: curve(0.1), draft: costly(0.2), chance: always(0), reports: 0.6, noise: 0.3},
+		"hopeless but not quite, dear to draft": {verify: curve(0.3), draft: costly(0.5), chance: always(0.1), reports: 0.3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(20) {
+				w.rng = rand.New(rand.NewPCG(seed, 1))
+				spent, plain := w.run(drafter.NewAuto(drafter.NewCosts(table(w.verify)), drafter.MaxWidth), 1, 512)
+				require.LessOrEqual(t, spent.Seconds(), 1.02*plain.Seconds(), "seed %d", seed)
+			}
+		})
+	}
+}
+
+func TestGivenEverythingIsRightThenAutoIsNearTheBestFixedWidth(t *testing.T) {
+	for name, w := range map[string]simulated{
+		"a copy":               {verify: curve(0.05), draft: free, chance: always(0.98), match: 20},
+		"a draft model":        {verify: curve(0.05), draft: costly(0.1), chance: always(0.9)},
+		"a fair draft model":   {verify: curve(0.1), draft: costly(0.1), chance: always(0.7)},
+		"one that understates": {verify: curve(0.1), draft: costly(0.05), chance: always(0.8), reports: 0.2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w.rng = rand.New(rand.NewPCG(1, 2))
+			best := time.Duration(1 << 62)
+			for _, k := range []int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64} {
+				spent, plain := w.run(drafter.Fixed(k), 1, 4000)
+				best = min(best, time.Duration(float64(spent)/plain.Seconds()))
+			}
+			spent, plain := w.run(drafter.NewAuto(drafter.NewCosts(table(w.verify)), drafter.MaxWidth), 1, 4000)
+			auto := spent.Seconds() / plain.Seconds()
+			require.LessOrEqual(t, auto, 1.15*best.Seconds())
+			require.Less(t, auto, 0.8)
+		})
+	}
+}
+
+func TestGivenAFullBatchThenSpeculationFades(t *testing.T) {
+	// Rows beyond the eighth cost their full price, as on a machine whose
+	// arithmetic is used up.
+	verify := func(n int) time.Duration {
+		return time.Duration(float64(10*time.Millisecond) * (1 + 0.02*float64(n-1) + 0.12*float64(max(n-8, 0))))
+	}
+	w := simulated{verify: verify, draft: costly(0.02), chance: always(0.6)}
+	share := func(rows int) float64 {
+		w.rng = rand.New(rand.NewPCG(3, 4))
+		spent, plain := w.run(drafter.NewAuto(drafter.NewCosts(table(verify)), drafter.MaxWidth), rows, 600)
+		return spent.Seconds() / plain.Seconds()
+	}
+	one, many := share(1), share(32)
+	require.Less(t, one, 0.7)
+	require.LessOrEqual(t, many, 1.02)
+}
+
+func TestGivenNoTableThenAutoStillNeverLoses(t *testing.T) {
+	w := simulated{verify: curve(0.8), draft: costly(0.3), chance: always(0.2), noise: 0.2}
+	for seed := range uint64(10) {
+		w.rng = rand.New(rand.NewPCG(seed, 9))
+		spent, plain := w.run(drafter.NewAuto(drafter.NewCosts(nil), drafter.MaxWidth), 1, 512)
+		require.LessOrEqual(t, spent.Seconds(), 1.02*plain.Seconds(), "seed %d", seed)
+	}
+}
