@@ -46,7 +46,7 @@ func drawAttention(t *rapid.T, r *rand.Rand) attentionCase {
 	}
 	free := r.Perm(c.spec.Pages)
 	seqs := make([]sequence, rapid.IntRange(1, 3).Draw(t, "sequences"))
-	budget := 1_200_000 / (c.heads * c.spec.HeadDim) // (row, position) pairs
+	budget := 600_000 / (c.heads * c.spec.HeadDim) // (row, position) pairs
 	for range rapid.IntRange(1, 3).Draw(t, "steps") {
 		step := attentionStep{layer: r.IntN(c.spec.Layers), scale: float32(1 / math.Sqrt(float64(c.spec.HeadDim)))}
 		for i := range seqs {

@@ -33,79 +33,74 @@ func (s *suite) rowOperations(t *rapid.T) {
 	act := compute.Activation(rapid.IntRange(0, 2).Draw(t, "activation"))
 	scale, eps := value(r, wide), float32(1e-6)
 	inPlace := rapid.Bool().Draw(t, "in place")
+	cases := rowCases(rows, heads, rotated, pos, act, scale, eps)
 	s.compare(t, func(d compute.Device, emit func(string, []float32)) error {
-		return eachRowOperation(d, emit, func(name string, record func(p *compute.Program, dst, a, b compute.View, bufs [2]compute.Buffer, best []int32)) error {
+		for _, c := range cases {
+			x := rowOperands{best: make([]int32, rows)}
 			var bufs [5]compute.Buffer
-			for i, v := range [][]float32{a, b, w, tab, make([]float32, len(a))} {
+			for i, v := range [][]float32{a, b, make([]float32, len(a)), w, tab} {
 				var err error
 				if bufs[i], err = alloc(d, v); err != nil {
 					return err
 				}
 			}
-			va, vb, dst := compute.ViewOf(bufs[0], cols), compute.ViewOf(bufs[1], cols), compute.ViewOf(bufs[4], cols)
+			x.a, x.b, x.dst = compute.ViewOf(bufs[0], cols), compute.ViewOf(bufs[1], cols), compute.ViewOf(bufs[2], cols)
+			x.weight, x.table = bufs[3], bufs[4]
 			if inPlace {
-				dst = va
+				x.dst = x.a
 			}
-			best := make([]int32, rows)
 			var p compute.Program
-			record(&p, dst, va, vb, [2]compute.Buffer{bufs[2], bufs[3]}, best)
+			c.record(&p, x)
 			if err := d.Run(&p); err != nil {
-				return err
+				return fmt.Errorf("%s: %w", c.name, err)
 			}
-			emit(name, dst.Buf.Host())
-			emit(name, bufs[0].Host())
-			emit(name, asFloats(best))
-			return nil
-		}, rows, heads, rotated, pos, act, scale, eps)
+			emit(c.name, bufs[0].Host())
+			emit(c.name, bufs[2].Host())
+			emit(c.name, asFloats(x.best))
+		}
+		return nil
 	})
 }
 
-type recorder func(p *compute.Program, dst, a, b compute.View, bufs [2]compute.Buffer, best []int32)
+// rowOperands are what the operations on rows work on.
+type rowOperands struct {
+	dst, a, b     compute.View
+	weight, table compute.Buffer
+	best          []int32
+}
 
-func eachRowOperation(_ compute.Device, _ func(string, []float32), do func(string, func(p *compute.Program, dst, a, b compute.View, bufs [2]compute.Buffer, best []int32)) error,
-	rows, heads, rotated int, pos []int32, act compute.Activation, scale, eps float32,
-) error {
-	for _, op := range []struct {
-		name   string
-		record recorder
-	}{
-		{"norm", func(p *compute.Program, dst, a, _ compute.View, bufs [2]compute.Buffer, _ []int32) {
-			p.Norm(dst, a, rows, bufs[0], eps)
-		}},
-		{"rotary", func(p *compute.Program, _, a, _ compute.View, bufs [2]compute.Buffer, _ []int32) {
-			p.Rotary(a, rows, heads, rotated, bufs[1], pos)
-		}},
-		{"gate", func(p *compute.Program, dst, a, b compute.View, _ [2]compute.Buffer, _ []int32) {
-			p.Gate(dst, a, b, rows, act)
-		}},
-		{"add", func(p *compute.Program, dst, a, b compute.View, _ [2]compute.Buffer, _ []int32) {
-			p.Add(dst, a, b, rows)
-		}},
-		{"scale", func(p *compute.Program, dst, a, _ compute.View, _ [2]compute.Buffer, _ []int32) {
-			p.Scale(dst, a, rows, scale)
-		}},
-		{"argmax", func(p *compute.Program, _, a, _ compute.View, _ [2]compute.Buffer, best []int32) {
-			p.Argmax(best, a)
-		}},
-	} {
-		if err := do(op.name, op.record); err != nil {
-			return fmt.Errorf("%s: %w", op.name, err)
-		}
+type rowCase struct {
+	name   string
+	record func(p *compute.Program, x rowOperands)
+}
+
+func rowCases(rows, heads, rotated int, pos []int32, act compute.Activation, scale, eps float32) []rowCase {
+	return []rowCase{
+		{"norm", func(p *compute.Program, x rowOperands) { p.Norm(x.dst, x.a, rows, x.weight, eps) }},
+		{"rotary", func(p *compute.Program, x rowOperands) { p.Rotary(x.a, rows, heads, rotated, x.table, pos) }},
+		{"gate", func(p *compute.Program, x rowOperands) { p.Gate(x.dst, x.a, x.b, rows, act) }},
+		{"add", func(p *compute.Program, x rowOperands) { p.Add(x.dst, x.a, x.b, rows) }},
+		{"scale", func(p *compute.Program, x rowOperands) { p.Scale(x.dst, x.a, rows, scale) }},
+		{"argmax", func(p *compute.Program, x rowOperands) { p.Argmax(x.best, x.a) }},
 	}
-	return nil
 }
 
 // soupOp is one drawn operation of a soup: view numbers and a kind.
 type soupOp struct {
 	kind      int
 	rows      int
-	dst, a, b int
+	dst, a, b soupView
 	index     []int32
 }
+
+// soupView is a column of the soup's memory from a row on: operations that are
+// shifted against each other must not run row by row together.
+type soupView struct{ column, skip int }
 
 const (
 	soupViews = 6
 	soupRows  = 24
+	soupSkip  = 3
 )
 
 // soup: given a long program whose operations read what earlier ones wrote, with
@@ -120,7 +115,7 @@ func (s *suite) soup(t *rapid.T) {
 		typ := rapid.SampledFrom([]checkpoint.Type{checkpoint.Q8_0, checkpoint.F16, checkpoint.Q4_0, checkpoint.MLX4}).Draw(t, "type")
 		weights[i] = tensor(r, "w", typ, ordinary, cols, cols)
 	}
-	start := values(r, ordinary, soupViews*soupRows*cols)
+	start := values(r, ordinary, soupViews*(soupRows+soupSkip)*cols)
 	ops := drawSoup(t, r)
 	s.compare(t, func(d compute.Device, emit func(string, []float32)) error {
 		return runSoup(d, emit, start, weights, ops, cols, heads)
@@ -129,10 +124,14 @@ func (s *suite) soup(t *rapid.T) {
 
 func drawSoup(t *rapid.T, r *rand.Rand) []soupOp {
 	ops := make([]soupOp, rapid.IntRange(1, 40).Draw(t, "operations"))
+	view := func() soupView { return soupView{r.IntN(soupViews), max(0, r.IntN(3*soupSkip)-2*soupSkip+1)} }
 	for i := range ops {
-		o := soupOp{kind: r.IntN(9), rows: 1 + r.IntN(soupRows), dst: r.IntN(soupViews), a: r.IntN(soupViews), b: r.IntN(soupViews)}
-		if o.a == o.dst { // some operations must not work in place
-			o.a = (o.dst + 1) % soupViews
+		o := soupOp{kind: r.IntN(9), rows: 1 + r.IntN(soupRows), dst: view(), a: view(), b: view()}
+		if o.a.column == o.dst.column { // some operations must not work in place
+			o.a.column = (o.dst.column + 1) % soupViews
+		}
+		if o.b.column == o.dst.column { // and none on what is shifted against its output
+			o.b.skip = o.dst.skip
 		}
 		for range o.rows {
 			o.index = append(o.index, int32(r.IntN(soupRows)))
@@ -148,8 +147,8 @@ func runSoup(d compute.Device, emit func(string, []float32), start []float32, we
 		return err
 	}
 	// The views lie side by side in one buffer, as columns of its rows.
-	view := func(i int) compute.View {
-		return compute.ViewOf(mem, soupViews*cols).Columns(i*cols, cols)
+	view := func(v soupView) compute.View {
+		return compute.ViewOf(mem, soupViews*cols).Columns(v.column*cols, cols).Skip(v.skip)
 	}
 	var linears []compute.Linear
 	for _, w := range weights {
