@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"surmise/drafter"
@@ -29,8 +28,10 @@ type Options struct {
 	Counters *drafter.Counters
 	// Clock times requests; without it all times are zero.
 	Clock func() time.Time
-	// Log is told of drafters that fail; nil for nobody.
-	Log *slog.Logger
+	// Warn is told of drafters that fail, once for each kind; nil for nobody.
+	Warn func(message string)
+	// Reference switches the sampler's fast paths off; the text is the same.
+	Reference sampler.Reference
 }
 
 // Request asks for text.
@@ -80,11 +81,13 @@ func New(target model.Target, text *tokenizer.Tokenizer, o Options) *Engine {
 	if o.Clock == nil {
 		o.Clock = func() time.Time { return time.Time{} }
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
+	if o.Warn == nil {
+		o.Warn = func(string) {}
 	}
+	env := environment(target, text)
+	env.Pool, env.Reference = sampler.NewPool(), o.Reference
 	return &Engine{
-		target: target, text: text, opts: o, env: environment(target, text),
+		target: target, text: text, opts: o, env: env,
 		verifier: verify.New(target, o.Clock), warned: map[string]bool{},
 	}
 }
@@ -211,6 +214,6 @@ func (e *Engine) Close() {
 func (e *Engine) warn(kind string, err error) {
 	if !e.warned[kind] {
 		e.warned[kind] = true
-		e.opts.Log.Warn("drafter dropped from a sequence", "kind", kind, "error", err)
+		e.opts.Warn(fmt.Sprintf("drafter %s dropped from a sequence, which goes on without it: %v", kind, err))
 	}
 }

@@ -113,7 +113,7 @@ func (s *sequence) plan(budget int) (prompt int, ok bool) {
 	if s.over || s.seq == nil {
 		return 0, false
 	}
-	if len(s.todo) == 1 && s.waiting != nil {
+	if len(s.todo) == 1 && len(s.waiting) > 0 {
 		s.fork()
 	}
 	n := len(s.todo)
@@ -122,7 +122,7 @@ func (s *sequence) plan(budget int) (prompt int, ok bool) {
 			return 0, false
 		}
 		n = min(n, budget)
-		if s.waiting != nil {
+		if len(s.waiting) > 0 {
 			n = min(n, len(s.todo)-1)
 		}
 		prompt = n

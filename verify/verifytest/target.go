@@ -21,6 +21,7 @@ import (
 type Options struct {
 	Vocab, Context int
 	Windows        []int // one group of layers for each
+	EOS            []int // end tokens
 	Budget         int64
 	// Order is how many tokens the next one chiefly depends on: 2 if zero.
 	Order int
@@ -80,7 +81,7 @@ func New(o Options) (*Target, error) {
 func (t *Target) Spec() model.Spec {
 	return model.Spec{
 		Architecture: "hash", Vocab: t.opts.Vocab, Hidden: hidden, Layers: layers,
-		Context: t.opts.Context, BOS: -1, Windows: t.opts.Windows,
+		Context: t.opts.Context, BOS: -1, EOS: t.opts.EOS, Windows: t.opts.Windows,
 	}
 }
 

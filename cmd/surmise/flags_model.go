@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"surmise/compute/cpu"
+	"surmise/engine"
+	"surmise/sampler"
+)
+
+// modelFlags say what is loaded, and how.
+type modelFlags struct{ setup engine.Setup }
+
+// addModelPath gives a command the flag that names the checkpoint.
+func (f *modelFlags) addModelPath(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&f.setup.Model, "model", "m", "", "checkpoint: a GGUF file, a Hugging Face directory, or a folder that holds exactly one of them")
+}
+
+// addModel gives a command the flags of loading a model and of drafting.
+func (a *app) addModel(cmd *cobra.Command, f *modelFlags) {
+	f.addModelPath(cmd)
+	fl := cmd.Flags()
+	fl.IntVarP(&f.setup.Threads, "threads", "t", 0, "workers; 0 is all cores")
+	fl.IntVar(&f.setup.Context, "ctx", 0, "positions a sequence may have; 0 is what the model was trained for")
+	fl.StringVar(&f.setup.KV, "kv", "f16", "format of the key/value cache: f16 or f32")
+	fl.StringVar(&f.setup.Quantize, "quantize", "", "quantize float weights while loading: q8_0, q4_0 or none (default: q8_0 for safetensors, as stored for GGUF)")
+	d := &f.setup.Draft
+	fl.StringVar(&d.Kind, "draft-kind", "", "how to draft: "+strings.Join(a.kinds.Names(), ", ")+", "+engine.Auto+" (default none, or what the draft model is)")
+	fl.StringVar(&d.Model, "draft-model", "", "draft checkpoint")
+	a.alias("draft-model", "model-draft")
+	fl.StringVar(&d.BlockSize, "draft-block-size", engine.Auto, "cap on the tokens proposed in a round: 1 to 64, or auto")
+	a.alias("draft-block-size", "draft", "draft-max", "spec-draft-n-max")
+	fl.Bool("prompt-lookup", false, "short for --draft-kind prompt-lookup")
+}
+
+// finish completes the settings after flags are parsed and checks what can be
+// checked without opening a file.
+func (a *app) finishModel(cmd *cobra.Command, f *modelFlags) error {
+	if on, err := cmd.Flags().GetBool("prompt-lookup"); err == nil && on {
+		if k := f.setup.Draft.Kind; k != "" && k != "prompt-lookup" {
+			return usage(fmt.Errorf("--prompt-lookup together with --draft-kind %s: leave one of them out", k))
+		}
+		f.setup.Draft.Kind = "prompt-lookup"
+	}
+	f.setup.Kinds = a.kinds
+	if err := needModel(f.setup.Model); err != nil {
+		return err
+	}
+	return usage(f.setup.Check())
+}
+
+func needModel(path string) error {
+	if path == "" {
+		return usage(fmt.Errorf("no model given: say --model PATH, a GGUF file, a Hugging Face directory, or a folder that holds exactly one of them"))
+	}
+	return nil
+}
+
+// open loads what the flags say, with a bar on a terminal.
+func (a *app) open(f *modelFlags) (*engine.Instance, error) {
+	s := f.setup
+	s.ISA = cpu.ISAFromEnv()
+	s.Engine.Clock = a.now
+	s.Engine.Reference = sampler.ReferenceFromEnv(a.getenv)
+	s.Warn = func(message string) { fmt.Fprintln(a.stderr, "warning:", message) }
+	s.Engine.Warn = s.Warn
+	if a.stderrTTY {
+		var bar *progressbar.ProgressBar
+		s.Progress = func(done, total int64) {
+			if bar == nil {
+				bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(a.stderr), progressbar.OptionSetDescription("loading"),
+					progressbar.OptionShowBytes(true), progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(30))
+			}
+			_ = bar.Set64(done)
+		}
+	}
+	return engine.Open(s)
+}

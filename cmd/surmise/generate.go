@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"surmise/engine"
+	"surmise/sampler"
+)
+
+// generateFlags are the flags of generate.
+type generateFlags struct {
+	model      modelFlags
+	sampling   samplingFlags
+	prompt     promptFlags
+	json       bool
+	showDrafts bool
+}
+
+func (a *app) generateCommand() *cobra.Command {
+	f := new(generateFlags)
+	cmd := &cobra.Command{
+		Use:   "generate --model PATH --prompt TEXT",
+		Short: "Continue a prompt, or answer it",
+		Example: "  surmise generate -m model.gguf -p 'The capital of France is'\n" +
+			"  surmise generate -m model.gguf --prompt-file main.go --raw --prompt-lookup --json",
+		Args: noArgs,
+	}
+	a.addModel(cmd, &f.model)
+	f.prompt.add(cmd)
+	err := a.addSampling(cmd, &f.sampling, sampler.ProfileGenerate)
+	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object instead of text")
+	cmd.Flags().BoolVar(&f.showDrafts, "show-drafts", false, "colour accepted proposals, on a terminal")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err != nil {
+			return err
+		}
+		return a.generate(cmd, f)
+	}
+	return cmd
+}
+
+func (a *app) generate(cmd *cobra.Command, f *generateFlags) error {
+	if err := a.finishModel(cmd, &f.model); err != nil {
+		return err
+	}
+	if err := a.finishSampling(&f.sampling); err != nil {
+		return err
+	}
+	text, ids, err := f.prompt.read(cmd, a.stdin)
+	if err != nil {
+		return err
+	}
+	ctx, stop := interruptible(cmd.Context())
+	defer stop()
+	in, err := a.open(&f.model)
+	if err != nil {
+		return err
+	}
+	err = a.answer(ctx, in, f, text, ids)
+	if closeErr := in.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}
+
+// answer runs the request and prints what it comes to.
+func (a *app) answer(ctx context.Context, in *engine.Instance, f *generateFlags, text string, ids []int32) error {
+	if ids == nil {
+		var err error
+		if ids, err = f.prompt.encode(in.Tokenizer, text); err != nil {
+			return err
+		}
+	}
+	p := f.sampling.params
+	collected := engine.NewCollector(p.Candidates())
+	out := a.newPrinter(f.showDrafts)
+	stream := !f.json && p.Candidates() == 1
+	if !f.json {
+		fmt.Fprintf(a.stderr, "seed %d\n", *p.Seed)
+	}
+	err := in.Engine.Run(ctx, engine.Request{Prompt: ids, Params: p, Drafter: in.Drafter, Emit: func(e engine.Event) {
+		collected.Add(e)
+		if stream {
+			out.print(e)
+		}
+	}})
+	if stream {
+		out.end(a.stdoutTTY)
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("interrupted")
+	}
+	if err != nil {
+		return err
+	}
+	answers := collected.Best(p.N)
+	for _, x := range answers {
+		if x.Finish.Err != nil {
+			return x.Finish.Err
+		}
+	}
+	switch {
+	case f.json:
+		return a.printJSON(answers, *p.Seed, p.Logprobs)
+	case !stream:
+		for _, x := range answers {
+			fmt.Fprintf(a.stderr, "sample %d:\n", x.Sample)
+			fmt.Fprintln(a.stdout, x.Text)
+		}
+	}
+	fmt.Fprintln(a.stderr, summary(answers[0].Finish.Timings))
+	return out.err
+}
+
+// tokenLogprob is a token with its log probability as JSON.
+type tokenLogprob struct {
+	Token   int32          `json:"id"`
+	Logprob float64        `json:"logprob"`
+	Top     []tokenLogprob `json:"top_logprobs,omitempty"`
+}
+
+// answerJSON is an answer as JSON.
+type answerJSON struct {
+	Text         string         `json:"text"`
+	Tokens       []int32        `json:"tokens"`
+	FinishReason string         `json:"finish_reason"`
+	Logprobs     []tokenLogprob `json:"logprobs,omitempty"`
+}
+
+// outputJSON is what --json prints. With several samples the first is repeated
+// among Samples.
+type outputJSON struct {
+	answerJSON
+	Seed    uint64       `json:"seed"`
+	Timings timings      `json:"timings"`
+	Samples []answerJSON `json:"samples,omitempty"`
+}
+
+func answerOf(x engine.Answer, logprobs bool) answerJSON {
+	out := answerJSON{Text: x.Text, Tokens: x.IDs(), FinishReason: string(x.Finish.Reason)}
+	if !logprobs {
+		return out
+	}
+	for _, t := range x.Tokens {
+		l := tokenLogprob{Token: t.ID, Logprob: t.Logprob}
+		for _, top := range t.Top {
+			l.Top = append(l.Top, tokenLogprob{Token: top.Token, Logprob: top.Logprob})
+		}
+		out.Logprobs = append(out.Logprobs, l)
+	}
+	return out
+}
+
+func (a *app) printJSON(answers []engine.Answer, seed uint64, logprobs bool) error {
+	out := outputJSON{answerJSON: answerOf(answers[0], logprobs), Seed: seed, Timings: timingsOf(answers[0].Finish.Timings)}
+	if len(answers) > 1 {
+		for _, x := range answers {
+			out.Samples = append(out.Samples, answerOf(x, logprobs))
+		}
+	}
+	enc := json.NewEncoder(a.stdout)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(out); err != nil {
+		return fmt.Errorf("write the result: %w", err)
+	}
+	return nil
+}
