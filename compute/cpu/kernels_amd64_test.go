@@ -34,6 +34,7 @@ func TestAMachineThatCanRunAnImplementationDoes(t *testing.T) {
 	}
 	wanted := map[string]bool{
 		"avx512":  has("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "fma"),
+		"avx2":    has("avx2", "fma", "f16c"),
 		"generic": true,
 	}
 	found := map[string]bool{}

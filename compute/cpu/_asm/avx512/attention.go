@@ -6,18 +6,20 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
+
+	"surmise/compute/cpu/_asm/layout"
 )
 
 // variants makes a branch for every number of pairs and of vectors, and calls
 // emit for each.
 func variants(pairsReg, vectorsReg reg.GPVirtual, emit func(p, n int)) {
 	sizes := []int{1, 2, 4}
-	for p := 1; p <= pairs; p++ {
+	for p := 1; p <= layout.Pairs; p++ {
 		CMPQ(pairsReg, Imm(uint64(p)))
 		JEQ(LabelRef(fmt.Sprintf("pairs%d", p)))
 	}
 	RET()
-	for p := 1; p <= pairs; p++ {
+	for p := 1; p <= layout.Pairs; p++ {
 		Label(fmt.Sprintf("pairs%d", p))
 		for _, n := range sizes[:2] {
 			CMPQ(vectorsReg, Imm(uint64(n)))
@@ -66,7 +68,7 @@ func scores(e element) {
 		JNZ(LabelRef(loop))
 		for i := range p {
 			for g := range n {
-				VMOVUPS(acc[i*n+g], at(s, i*scoreLd+g*vec))
+				VMOVUPS(acc[i*n+g], at(s, i*layout.ScoreLd+g*vec))
 			}
 		}
 		done()
@@ -99,7 +101,7 @@ func values(e element) {
 		for g := range vectors {
 			e.load(at(v, g*lanes*e.size), val[g])
 			for i := range p {
-				VFMADD231PS_BCST(at(w, i*scoreLd), val[g], acc[i*vectors+g])
+				VFMADD231PS_BCST(at(w, i*layout.ScoreLd), val[g], acc[i*vectors+g])
 			}
 		}
 		ADDQ(stride, v)
@@ -119,10 +121,10 @@ func values(e element) {
 // softmax works on whole vectors, whose lanes outside of [lo, hi) the caller
 // has set to −Inf: they cannot be the maximum and weigh exp(−Inf) = 0.
 func softmax() {
-	TEXT("softmaxAVX512", NOSPLIT, "func(s *float32, vectors int, sum *float32) float32")
-	Doc("softmaxAVX512 turns scores into weights exp(s − m), stores their sum and returns m.")
-	a := args("s", "vectors", "sum")
-	s, n, sum := a[0], a[1], a[2]
+	TEXT("softmaxAVX512", NOSPLIT, "func(s *float32, vectors int) (m, l float32)")
+	Doc("softmaxAVX512 turns scores into weights exp(s − m) and returns m and their sum l.")
+	a := args("s", "vectors")
+	s, n := a[0], a[1]
 	m, l, x := ZMM(), ZMM(), ZMM()
 	isNaN, k := GP32(), K()
 	i, p := GP64(), GP64()
@@ -160,7 +162,7 @@ func softmax() {
 	DECQ(n)
 	JNZ(LabelRef("exp"))
 	fold(l)
-	VMOVSS(l.AsX(), at(sum, 0))
+	Store(l.AsX(), ReturnIndex(1))
 	done()
 }
 

@@ -6,62 +6,23 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
+
+	"surmise/compute/cpu/_asm/layout"
 )
-
-// Offsets in a record of 32 activations.
-const (
-	recordBytes = 48
-	recScale    = 32 // f32
-	recSum      = 36 // i32, −128·Σq
-	recHalf     = 40 // 2 × i32, −32·Σq of a half
-)
-
-type scaleKind int
-
-const (
-	half scaleKind = iota
-	halfMin
-	super
-	super6
-	floatMin
-)
-
-// format is a packed form of block-quantized weights; see layout.go.
-type format struct {
-	name   string
-	bits   int
-	offset int // added to weights to make them unsigned
-	scales scaleKind
-}
-
-var formats = []format{
-	{"Q8", 8, 128, half},
-	{"Q4", 4, 8, half},
-	{"Q4Min", 4, 0, halfMin},
-	{"Q5", 5, 16, half},
-	{"Q5Min", 5, 0, halfMin},
-	{"Q4K", 4, 0, super},
-	{"Q5K", 5, 0, super},
-	{"Q6K", 6, 32, super6},
-	{"MLX4", 4, 0, floatMin},
-	{"MLX8", 8, 0, floatMin},
-}
-
-func (f format) super() bool { return f.scales == super || f.scales == super6 }
 
 // linear makes one function per format with a variant per number of rows.
-func linear(f format) {
-	name := fmt.Sprintf("linear%sAVX512", f.name)
+func linear(f layout.Format) {
+	name := fmt.Sprintf("linear%sAVX512", f.Name)
 	TEXT(name, NOSPLIT, "func(dst *float32, ldd int, w *byte, s *byte, bias *float32, x *byte, blocks int, groups int, rows int)")
 	Doc(name + " multiplies groups of 16 weight rows by a tile of 1 to 8 activation rows.")
 	a := args("dst", "ldd", "w", "s", "bias", "x", "blocks", "groups", "rows")
 	SHLQ(Imm(2), a[1])
-	for k := 1; k < tile; k++ {
+	for k := 1; k < layout.Tile; k++ {
 		CMPQ(a[8], Imm(uint64(k)))
 		JEQ(LabelRef(fmt.Sprintf("rows%d", k)))
 	}
-	for k := tile; k >= 1; k-- {
-		l := linearTile{format: f, k: k,
+	for k := layout.Tile; k >= 1; k-- {
+		l := linearTile{Format: f, k: k,
 			dst: a[0], ldd: a[1], w: a[2], s: a[3], bias: a[4], x: a[5], blocks: a[6], groups: a[7]}
 		Label(fmt.Sprintf("rows%d", k))
 		l.emit()
@@ -70,7 +31,7 @@ func linear(f format) {
 
 // linearTile is the code for k rows.
 type linearTile struct {
-	format
+	layout.Format
 	k int
 
 	dst, ldd, w, s, bias, x, blocks, groups reg.GPVirtual
@@ -96,14 +57,14 @@ func (l *linearTile) emit() {
 	// Few rows have too few chains to hide the latency of a dot product: sum in
 	// several registers.
 	split := []int{0, 4, 2, 2}[min(l.k, 3)]
-	if l.k > 3 || f6(l) {
+	if l.k > 3 || l.Scales == layout.ScaleSuper6 {
 		split = 1
 	}
 	l.isum = make([][]reg.VecVirtual, l.k)
 	for r := range l.isum {
 		l.isum[r] = zmms(split)
 	}
-	if l.bits != 8 {
+	if l.Bits != 8 {
 		l.low = ZMM()
 		VPBROADCASTD(nibbles, l.low)
 	}
@@ -113,7 +74,7 @@ func (l *linearTile) emit() {
 	}
 	MOVQ(l.x, l.row)
 	MOVQ(l.blocks, n)
-	if l.super() {
+	if l.Super() {
 		l.superLoop(n)
 	} else {
 		Label(l.label("block"))
@@ -138,15 +99,13 @@ func (l *linearTile) emit() {
 	done()
 }
 
-func f6(l *linearTile) bool { return l.scales == super6 }
-
 // superLoop goes over super-blocks of 8 blocks.
 func (l *linearTile) superLoop(n reg.GPVirtual) {
 	b := GP64()
 	l.d, l.sub = ZMM(), ZMM()
 	Label(l.label("super"))
 	VCVTPH2PS(at(l.s, 0), l.d)
-	if l.scales == super {
+	if l.Scales == layout.ScaleSuper {
 		l.min, l.subMin = ZMM(), ZMM()
 		VCVTPH2PS(at(l.s, 32), l.min)
 		ADDQ(Imm(32), l.s)
@@ -154,7 +113,7 @@ func (l *linearTile) superLoop(n reg.GPVirtual) {
 	ADDQ(Imm(32), l.s)
 	MOVQ(U32(8), b)
 	Label(l.label("block"))
-	if l.scales == super {
+	if l.Scales == layout.ScaleSuper {
 		VPMOVZXBD(at(l.s, 0), l.sub)
 		VPMOVZXBD(at(l.s, 16), l.subMin)
 		VCVTDQ2PS(l.sub, l.sub)
@@ -172,16 +131,16 @@ func (l *linearTile) superLoop(n reg.GPVirtual) {
 // loadScales widens the scales of a block and moves on.
 func (l *linearTile) loadScales() {
 	l.d = ZMM()
-	switch l.scales {
-	case half:
+	switch l.Scales {
+	case layout.ScaleHalf:
 		VCVTPH2PS(at(l.s, 0), l.d)
 		ADDQ(Imm(32), l.s)
-	case halfMin:
+	case layout.ScaleHalfMin:
 		l.min = ZMM()
 		VCVTPH2PS(at(l.s, 0), l.d)
 		VCVTPH2PS(at(l.s, 32), l.min)
 		ADDQ(Imm(64), l.s)
-	case floatMin:
+	case layout.ScaleFloatMin:
 		l.min = ZMM()
 		VMOVUPS(at(l.s, 0), l.d)
 		VMOVUPS(at(l.s, 64), l.min)
@@ -191,10 +150,10 @@ func (l *linearTile) loadScales() {
 
 // block adds one block of 32 columns.
 func (l *linearTile) block() {
-	if l.scales == super6 {
+	if l.Scales == layout.ScaleSuper6 {
 		l.halves()
 	} else {
-		l.start(recSum)
+		l.start(layout.Sum)
 		for t := 0; t < 8; t += l.step() {
 			l.line(t)
 		}
@@ -202,13 +161,13 @@ func (l *linearTile) block() {
 			l.finish(r)
 		}
 	}
-	ADDQ(U32(l.bits*64), l.w)
-	ADDQ(U32(recordBytes*l.k), l.row)
+	ADDQ(U32(l.BlockBytes()), l.w)
+	ADDQ(U32(layout.RecordBytes*l.k), l.row)
 }
 
 // step is the number of 4-column steps in a line of weights.
 func (l *linearTile) step() int {
-	if l.bits == 8 {
+	if l.Bits == 8 {
 		return 1
 	}
 	return 2
@@ -218,12 +177,12 @@ func (l *linearTile) step() int {
 func (l *linearTile) start(field int) {
 	for r, sums := range l.isum {
 		for i, v := range sums {
-			if i > 0 || l.offset == 0 {
+			if i > 0 || l.Offset == 0 {
 				VPXORD(v, v, v)
 				continue
 			}
-			VPBROADCASTD(at(l.row, r*recordBytes+field), v)
-			switch l.offset {
+			VPBROADCASTD(at(l.row, r*layout.RecordBytes+field), v)
+			switch l.Offset {
 			case 8:
 				VPSRAD(Imm(4), v, v)
 			case 16:
@@ -237,7 +196,7 @@ func (l *linearTile) start(field int) {
 // columns. Packed weights are unpacked once for all rows.
 func (l *linearTile) line(t int) {
 	w := ZMM()
-	if l.bits == 8 {
+	if l.Bits == 8 {
 		VMOVDQU32(at(l.w, t*vec), w)
 		l.dot(t, w)
 		return
@@ -247,7 +206,7 @@ func (l *linearTile) line(t int) {
 	VPANDD(l.low, hi, w)
 	VPSRLD(Imm(4), hi, hi)
 	VPANDD(l.low, hi, hi)
-	if l.bits > 4 {
+	if l.Bits > 4 {
 		l.highBits(t, w)
 		l.highBits(t+1, hi)
 	}
@@ -257,9 +216,10 @@ func (l *linearTile) line(t int) {
 
 // highBits puts the high bits of step t on top of the nibbles in w.
 func (l *linearTile) highBits(t int, w reg.VecVirtual) {
-	h, line, shift, mask := ZMM(), 4, 4-t, fifth
-	if l.bits == 6 {
-		line, shift, mask = 4+t/4, 4-t%4*2, sixth
+	line, shift := l.HighLine(t)
+	h, mask := ZMM(), fifth
+	if l.Bits == 6 {
+		mask = sixth
 	}
 	src := at(l.w, line*vec)
 	switch {
@@ -275,7 +235,7 @@ func (l *linearTile) highBits(t int, w reg.VecVirtual) {
 
 func (l *linearTile) dot(t int, w reg.VecVirtual) {
 	for r, sums := range l.isum {
-		VPDPBUSD_BCST(at(l.row, r*recordBytes+4*t), w, sums[t%len(sums)])
+		VPDPBUSD_BCST(at(l.row, r*layout.RecordBytes+4*t), w, sums[t%len(sums)])
 	}
 }
 
@@ -294,28 +254,28 @@ func (l *linearTile) gather(r int) reg.VecVirtual {
 // finish multiplies a row's sum by its scales and adds it to the outputs.
 func (l *linearTile) finish(r int) {
 	sum, t := l.gather(r), ZMM()
-	if l.scales == super {
+	if l.Scales == layout.ScaleSuper {
 		VMULPS(l.sub, sum, sum)
 	}
 	l.accumulate(r, sum, t)
-	switch l.scales {
-	case halfMin, floatMin:
-		VCVTDQ2PS_BCST(at(l.row, r*recordBytes+recSum), t)
+	switch l.Scales {
+	case layout.ScaleHalfMin, layout.ScaleFloatMin:
+		VCVTDQ2PS_BCST(at(l.row, r*layout.RecordBytes+layout.Sum), t)
 		VMULPS_BCST(minusInv128, t, t)
-	case super:
-		VCVTDQ2PS_BCST(at(l.row, r*recordBytes+recSum), t)
+	case layout.ScaleSuper:
+		VCVTDQ2PS_BCST(at(l.row, r*layout.RecordBytes+layout.Sum), t)
 		VMULPS(l.subMin, t, t)
 	default:
 		return
 	}
-	VMULPS_BCST(at(l.row, r*recordBytes+recScale), t, t)
+	VMULPS_BCST(at(l.row, r*layout.RecordBytes+layout.Scale), t, t)
 	VMULPS(l.min, t, t)
 	VSUBPS(t, l.acc[r], l.acc[r])
 }
 
 // accumulate is acc = acc + sum·(d·scale).
 func (l *linearTile) accumulate(r int, sum, t reg.VecVirtual) {
-	VMULPS_BCST(at(l.row, r*recordBytes+recScale), l.d, t)
+	VMULPS_BCST(at(l.row, r*layout.RecordBytes+layout.Scale), l.d, t)
 	VMULPS(t, sum, sum)
 	VADDPS(sum, l.acc[r], l.acc[r])
 }
@@ -324,7 +284,7 @@ func (l *linearTile) accumulate(r int, sum, t reg.VecVirtual) {
 func (l *linearTile) halves() {
 	l.part = zmms(l.k)
 	for h := range 2 {
-		l.start(recHalf + 4*h)
+		l.start(layout.Half + 4*h)
 		l.line(4 * h)
 		l.line(4*h + 2)
 		VPMOVSXBD(at(l.s, 16*h), l.sub)
@@ -357,11 +317,11 @@ func linearFloat(e element) {
 }
 
 func floatVariants(e element, a []reg.GPVirtual, groups int) {
-	for k := 1; k < pairs; k++ {
+	for k := 1; k < layout.Pairs; k++ {
 		CMPQ(a[8], Imm(uint64(k)))
 		JEQ(LabelRef(fmt.Sprintf("rows%d_%d", k, groups)))
 	}
-	for k := pairs; k >= 1; k-- {
+	for k := layout.Pairs; k >= 1; k-- {
 		Label(fmt.Sprintf("rows%d_%d", k, groups))
 		floatTile(e, a, k, groups)
 	}

@@ -12,20 +12,19 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
+
+	"surmise/compute/cpu/_asm/layout"
 )
 
 const (
-	vec     = 64   // bytes of a vector
-	lanes   = 16   // float32 of a vector
-	tile    = 8    // most rows of a linear tile
-	pairs   = 6    // most pairs of an attention tile
-	scoreLd = 1024 // bytes between rows of scores: 256 float32
+	vec   = 64 // bytes of a vector
+	lanes = 16 // float32 of a vector
 )
 
 func main() {
 	ConstraintExpr("amd64,!purego")
 	constants()
-	for _, f := range formats {
+	for _, f := range layout.Formats {
 		linear(f)
 	}
 	for _, e := range elements {
@@ -167,7 +166,8 @@ func fold(v reg.VecVirtual) {
 	VADDSS(t.AsX(), v.AsX(), v.AsX())
 }
 
-// foldMax leaves the greatest lane of v in lane 0 by op, a VMAXPS or VPMAXUD.
+// foldMax leaves the greatest lane of v in lane 0 by op, a VMAXPS
+// or VPMAXUD (the least by VPMINUD).
 func foldMax(v reg.VecVirtual, op func(ops ...Op)) {
 	t := ZMM()
 	VEXTRACTF64X4(Imm(1), v, t.AsY())

@@ -6,6 +6,8 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
+
+	"surmise/compute/cpu/_asm/layout"
 )
 
 // quantize makes records of 32 values.
@@ -36,7 +38,7 @@ func quantize() {
 	VMOVSS(f127, s)
 	scale := XMM()
 	VDIVSS(s, amax, scale) // amax / 127
-	VMOVSS(scale, at(dst, recScale))
+	VMOVSS(scale, at(dst, layout.Scale))
 	VDIVSS(amax, s, s) // 127 / amax
 	inv := ZMM()
 	VBROADCASTSS(s, inv)
@@ -59,11 +61,11 @@ func quantize() {
 	VMOVD(sums.AsX(), h1)
 	NEGL(h0)
 	NEGL(h1)
-	MOVL(h0, at(dst, recHalf))
-	MOVL(h1, at(dst, recHalf+4))
+	MOVL(h0, at(dst, layout.Half))
+	MOVL(h1, at(dst, layout.Half+4))
 	ADDL(h1, h0)
 	SHLL(Imm(2), h0)
-	MOVL(h0, at(dst, recSum))
+	MOVL(h0, at(dst, layout.Sum))
 	Label("next")
 	ADDQ(stride, dst)
 	ADDQ(U32(2*vec), x)
@@ -82,7 +84,7 @@ func quantize() {
 	VPXOR(z, z, z)
 	VMOVDQU(z, at(dst, 0))
 	VMOVDQU(z.AsX(), at(dst, 32))
-	MOVL(c, at(dst, recScale))
+	MOVL(c, at(dst, layout.Scale))
 	JMP(LabelRef("next"))
 }
 
@@ -245,10 +247,10 @@ func scale() {
 
 // argmax keeps, in each lane, the greatest value so far and where it was first.
 func argmax() {
-	TEXT("argmaxAVX512", NOSPLIT, "func(x *float32, vectors int, value *[16]float32, index *[16]int32) uint32")
-	Doc("argmaxAVX512 stores the greatest value of each lane and its lowest index, and returns", "not 0 if there is a NaN.")
-	a := args("x", "vectors", "value", "index")
-	x, n, value, index := a[0], a[1], a[2], a[3]
+	TEXT("argmaxAVX512", NOSPLIT, "func(x *float32, vectors int) (index int32, value float32)")
+	Doc("argmaxAVX512 returns the greatest of whole vectors and its lowest index, which is −1 if", "there is a NaN.")
+	a := args("x", "vectors")
+	x, n := a[0], a[1]
 	best, where, at0, step := ZMM(), ZMM(), ZMM(), ZMM()
 	isNaN := GP32()
 	XORL(isNaN, isNaN)
@@ -257,11 +259,11 @@ func argmax() {
 	VMOVDQA32(where, at0)
 	VPBROADCASTD(sixteen, step)
 	Label("loop")
-	v, k, bits := ZMM(), K(), GP32()
+	v, k, unordered := ZMM(), K(), GP32()
 	VMOVUPS(at(x, 0), v)
 	VCMPPS(Imm(3), v, v, k)
-	KMOVW(k, bits)
-	ORL(bits, isNaN)
+	KMOVW(k, unordered)
+	ORL(unordered, isNaN)
 	greater := K()
 	VCMPPS(Imm(0x1e), best, v, greater)
 	VMOVAPS(v, greater, best)
@@ -270,9 +272,22 @@ func argmax() {
 	ADDQ(Imm(vec), x)
 	DECQ(n)
 	JNZ(LabelRef("loop"))
-	VMOVUPS(best, at(value, 0))
-	VMOVDQU32(where, at(index, 0))
-	Store(isNaN, ReturnIndex(0))
+	top, less, none := ZMM(), K(), ZMM()
+	VMOVAPS(best, top)
+	foldMax(top, VMAXPS)
+	Store(top.AsX(), ReturnIndex(1))
+	VBROADCASTSS(top.AsX(), top)
+	VCMPPS(Imm(0x04), top, best, less)
+	VPTERNLOGD(Imm(0xff), none, none, none)
+	VMOVDQA32(none, less, where) // lanes that are less have the greatest index
+	foldMax(where, VPMINUD)
+	bits := GP32()
+	VMOVD(where.AsX(), bits)
+	TESTL(isNaN, isNaN)
+	JZ(LabelRef("ordered"))
+	MOVL(U32(0xffffffff), bits)
+	Label("ordered")
+	Store(bits, ReturnIndex(0))
 	done()
 }
 
