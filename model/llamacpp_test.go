@@ -1,0 +1,113 @@
+package model_test
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"surmise/internal/testmodels"
+	"surmise/model"
+)
+
+// llamaAnswers is what testdata/ask_llamacpp.py writes.
+type llamaAnswers struct {
+	Answers []struct{ Prompt, Greedy []int32 }
+	Text    struct {
+		Tokens []int32
+		Next   []float64      // log probability of the token that follows
+		Top    [][][2]float64 // token and log probability of the likeliest
+	}
+}
+
+// TestAgreementWithLlamaCpp reports how far this engine's numbers are from
+// llama.cpp's, whose kernels round otherwise. Where greedy texts part, the two
+// tokens must be near-ties: llama.cpp's choice is within a small gap of ours.
+func TestAgreementWithLlamaCpp(t *testing.T) {
+	dir := os.Getenv("SURMISE_LLAMACPP")
+	if dir == "" {
+		t.Skip("SURMISE_LLAMACPP is not set: see testdata/ask_llamacpp.py")
+	}
+	for _, name := range realModels {
+		t.Run(name, func(t *testing.T) {
+			text, err := os.ReadFile(filepath.Join(dir, name+".json"))
+			require.NoError(t, err)
+			var answers llamaAnswers
+			require.NoError(t, json.Unmarshal(text, &answers))
+			m := open(t, onCPU(t, 0), testmodels.Path(t, name), model.Options{Context: 2100})
+
+			equal, tokens, whole, widest := 0, 0, 0, 0.0
+			for _, a := range answers.Answers {
+				n, gap := partingPoint(t, m, a.Prompt, a.Greedy)
+				equal, tokens = equal+n, tokens+len(a.Greedy)
+				if n == len(a.Greedy) {
+					whole++
+				}
+				widest = max(widest, gap)
+			}
+			t.Logf("greedy: %d of %d prompts equal over 256 tokens, %d of %d tokens before the first difference, widest gap there %.3f",
+				whole, len(answers.Answers), equal, tokens, widest)
+			require.Less(t, widest, 0.5, "gap between the two tokens' logits where texts part")
+
+			next, top := distance(t, m, &answers)
+			t.Logf("%d tokens of text: mean |Δ log p| %.4f of the next token, %.4f of the 20 likeliest", len(answers.Text.Next), next, top)
+			require.Less(t, next, 0.05)
+		})
+	}
+}
+
+// partingPoint is how many tokens of a greedy text both engines agree on, and
+// by how much this one prefers its own token where they do not.
+func partingPoint(t *testing.T, m *model.Model, prompt, greedy []int32) (n int, gap float64) {
+	seq := m.Cache().Open()
+	defer seq.Close()
+	tokens := append(append([]int32(nil), prompt...), greedy[:len(greedy)-1]...)
+	b := &model.Batch{Rows: []model.Row{{Seq: seq, Tokens: tokens, Logits: len(greedy)}}}
+	require.NoError(t, m.Forward(b))
+	for i, theirs := range greedy {
+		ours, ok := b.Argmax(0, i)
+		require.True(t, ok)
+		if ours != theirs {
+			logits := b.Logits(0, i)
+			return i, float64(logits[ours] - logits[theirs])
+		}
+	}
+	return len(greedy), 0
+}
+
+// distance is the mean difference of log probabilities over the text.
+func distance(t *testing.T, m *model.Model, a *llamaAnswers) (next, top float64) {
+	seq := m.Cache().Open()
+	defer seq.Close()
+	const step = 100 // keeps the logits of a forward small
+	count := 0
+	for from := 0; from < len(a.Text.Next); from += step {
+		n := min(step, len(a.Text.Next)-from)
+		b := &model.Batch{Rows: []model.Row{{Seq: seq, Tokens: a.Text.Tokens[from : from+n], Logits: n}}}
+		require.NoError(t, m.Forward(b))
+		for i := range n {
+			logits := b.Logits(0, i)
+			total := logSumExp(logits)
+			next += math.Abs(float64(logits[a.Text.Tokens[from+i+1]]) - total - a.Text.Next[from+i])
+			for _, p := range a.Text.Top[from+i] {
+				top += math.Abs(float64(logits[int(p[0])]) - total - p[1])
+				count++
+			}
+		}
+	}
+	return next / float64(len(a.Text.Next)), top / float64(count)
+}
+
+func logSumExp(x []float32) float64 {
+	most, sum := math.Inf(-1), 0.0
+	for _, v := range x {
+		most = max(most, float64(v))
+	}
+	for _, v := range x {
+		sum += math.Exp(float64(v) - most)
+	}
+	return most + math.Log(sum)
+}
