@@ -135,6 +135,9 @@ func (s Setup) parse() (settings, error) {
 	if out.width, err = drafter.ParseWidth(size); err != nil {
 		return out, err
 	}
+	if size == Auto {
+		out.width = drafter.NewAuto(drafter.NewCosts(nil), drafter.MaxWidth)
+	}
 	return out, s.Draft.check(s.Kinds)
 }
 

@@ -15,7 +15,7 @@ type stream struct {
 	emit    func(Event)
 	text    *tokenizer.Tokenizer // nil for ids only
 	decoder *tokenizer.Decoder
-	stopper *stop.Checker
+	stopper *stop.Stopper
 	held    []heldToken
 }
 
@@ -28,13 +28,9 @@ type heldToken struct {
 
 func (e *Engine) newStream(r *Request, sample, limit int) (stream, error) {
 	p := r.Params
-	ends := e.env.EOS
-	if p.IgnoreEOS {
-		ends = nil
-	}
 	c, err := stop.New(stop.Config{
-		End: ends, Tokens: p.StopTokenIDs, Strings: p.Stop, Regexes: p.StopRegex,
-		Min: min(p.MinNewTokens, limit), Max: limit,
+		Strings: p.Stop, Regexes: p.StopRegex, TokenIDs: p.StopTokenIDs,
+		EOS: e.env.EOS, IgnoreEOS: p.IgnoreEOS, MinNew: min(p.MinNewTokens, limit), MaxNew: limit,
 	})
 	if err != nil {
 		return stream{}, err
@@ -53,20 +49,20 @@ func (s *stream) push(t verify.Token) *Finish {
 	if s.decoder != nil {
 		text = s.decoder.Push(t.Token)
 	}
-	v := s.stopper.Push(t.Token, text)
-	if v.End {
+	r := s.stopper.Push(t.Token, text)
+	if r.Token >= 0 {
 		// The token that ends an answer is no part of it.
 		s.flush()
 		return &Finish{Reason: Stop, Matched: s.name(t.Token), Token: t.Token}
 	}
 	t.Top = slices.Clone(t.Top)
 	s.held = append(s.held, heldToken{token: Token{t.Token, t.Drafted, t.Logprob, t.Top}, text: text})
-	s.send(len(v.Text))
+	s.send(len(r.Text))
 	switch {
-	case v.Done:
+	case r.Reason == stop.Stop:
 		s.held = nil
-		return &Finish{Reason: Stop, Matched: v.Match, Token: -1}
-	case v.Limit:
+		return &Finish{Reason: Stop, Matched: r.Match, Token: -1}
+	case r.Reason == stop.Length:
 		s.flush()
 		return &Finish{Reason: Length, Token: -1}
 	case s.decoder == nil:

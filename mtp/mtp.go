@@ -50,7 +50,7 @@ func Contract() drafter.Contract {
 // model.ParseQuantize), "noise" ("shared" or "off"), "hidden" ("normed", "raw"
 // or "auto", the layout's).
 func Kind() drafter.Kind {
-	return drafter.Kind{Contract: Contract(), New: open}
+	return drafter.Kind{Contract: Contract(), OptionalCheckpoint: true, New: open}
 }
 
 func open(c drafter.Config) (drafter.Drafter, error) {

@@ -5,7 +5,10 @@
 package kinds
 
 import (
+	"surmise/dflash"
 	"surmise/drafter"
+	"surmise/fullmodel"
+	"surmise/mtp"
 	"surmise/promptlookup"
 )
 
@@ -13,5 +16,8 @@ import (
 func All() (*drafter.Kinds, error) {
 	return drafter.NewKinds(
 		promptlookup.Kind(),
+		fullmodel.Kind(),
+		mtp.Kind(),
+		dflash.Kind(),
 	)
 }
