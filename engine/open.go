@@ -54,8 +54,9 @@ type Setup struct {
 type DraftSetup struct {
 	// Kind is the name of a kind, "none" (also if empty, without a Model) or "auto".
 	Kind string
-	// Model is the draft checkpoint's path.
+	// Model is the draft checkpoint's path; inside FS, if that is set.
 	Model string
+	FS    fs.FS
 	// BlockSize caps proposals: 1..64, or "auto" (also if empty).
 	BlockSize string
 	// Options are settings of the kind by name.
@@ -257,7 +258,7 @@ func (in *Instance) chooseKind(s Setup) (string, error) {
 		}
 		return s.Draft.Kind, nil
 	}
-	ck, err := checkpoint.Open(s.Draft.Model)
+	ck, err := openCheckpoint(s.Draft.FS, s.Draft.Model)
 	if err != nil {
 		return "", fmt.Errorf("draft model: %w", err)
 	}

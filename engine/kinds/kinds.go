@@ -7,6 +7,7 @@ package kinds
 import (
 	"surmise/dflash"
 	"surmise/drafter"
+	"surmise/drafter/cascade"
 	"surmise/fullmodel"
 	"surmise/mtp"
 	"surmise/promptlookup"
@@ -14,10 +15,7 @@ import (
 
 // All registers the kinds of this program.
 func All() (*drafter.Kinds, error) {
-	return drafter.NewKinds(
-		promptlookup.Kind(),
-		fullmodel.Kind(),
-		mtp.Kind(),
-		dflash.Kind(),
-	)
+	lookup, models := promptlookup.Kind(), []drafter.Kind{fullmodel.Kind(), mtp.Kind(), dflash.Kind()}
+	all := append([]drafter.Kind{lookup}, models...)
+	return drafter.NewKinds(append(all, cascade.Kind(lookup, models...))...)
 }
