@@ -137,7 +137,8 @@ func addBlock(acc *[groupRows]float32, words *blockWords, s *blockScales, a *rec
 		}
 	}
 	// The record's sums are −128·Σq and −32·Σq: take the offset out exactly.
-	off0, off1 := a.half[0]/32*int32(p.offset), a.half[1]/32*int32(p.offset)
+	off0 := a.first / 32 * int32(p.offset)
+	off1 := a.sum/128*int32(p.offset) - off0
 	for o := range acc {
 		var isum int32
 		if p.scales == scaleSuper || p.scales == scaleSuper6 {
@@ -149,9 +150,8 @@ func addBlock(acc *[groupRows]float32, words *blockWords, s *blockScales, a *rec
 	}
 	switch p.scales {
 	case scaleHalfMin, scaleFloatMin:
-		u := float32(a.scale * float32(a.sum/-128))
 		for o := range acc {
-			acc[o] -= float32(s.min[o] * u)
+			acc[o] -= float32(s.min[o] * a.total)
 		}
 	case scaleSuper:
 		for o := range acc {
@@ -220,6 +220,7 @@ func quantizeBlock(rec *record, x []float32) {
 	switch {
 	case amax-amax != 0:
 		rec.scale = float32(math.NaN())
+		rec.total = rec.scale
 		return
 	case amax < 1e-30:
 		return
@@ -229,9 +230,12 @@ func quantizeBlock(rec *record, x []float32) {
 	for i, v := range x {
 		q := roundToInt(float32(v * inv))
 		rec.q[i] = int8(q)
-		rec.half[i/(blockCols/2)] -= 32 * q
+		rec.sum -= 128 * q
+		if i < blockCols/2 {
+			rec.first -= 32 * q
+		}
 	}
-	rec.sum = 4 * (rec.half[0] + rec.half[1])
+	rec.total = rec.scale * float32(rec.sum/-128)
 }
 
 // roundToInt rounds |v| < 2²² to the nearest integer, ties to even: adding

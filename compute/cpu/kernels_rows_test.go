@@ -33,12 +33,12 @@ func TestQuantizeGivesTheCanonsRecords(t *testing.T) {
 			require.Equal(t, want.Q[b*blockCols:][:blockCols], rec.q[:])
 			same(t, want.Scale[b:b+1], []float32{rec.scale}, "scale of block %d", b)
 			require.Equal(t, -128*want.Sum[b], rec.sum)
-			require.Equal(t, rec.sum, 4*(rec.half[0]+rec.half[1]))
+			same(t, []float32{want.Scale[b] * float32(want.Sum[b])}, []float32{rec.total}, "total of block %d", b)
 			var first int32
 			for _, q := range rec.q[:16] {
 				first += int32(q)
 			}
-			require.Equal(t, -32*first, rec.half[0])
+			require.Equal(t, -32*first, rec.first)
 		}
 	})
 }

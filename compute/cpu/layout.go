@@ -180,9 +180,10 @@ func (m *packedMatrix) bytes() int64 {
 // [block][row].
 type record struct {
 	q     [blockCols]int8
-	scale float32  // amax/127, 0 for a block of zeros, NaN where x is not finite
-	sum   int32    // −128·Σq
-	half  [2]int32 // −32·Σq of the first and of the last 16 columns
+	scale float32 // amax/127, 0 for a block of zeros, NaN where x is not finite
+	sum   int32   // −128·Σq
+	first int32   // −32·Σq of the first 16 columns
+	total float32 // scale·Σq, what a minimum is multiplied by
 }
 
 // tiling splits rows into balanced tiles of at most a kernel's tile size, so

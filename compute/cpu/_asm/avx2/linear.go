@@ -43,11 +43,10 @@ type linearTile struct {
 	half reg.GPVirtual // 0, or 8 for the last 8 outputs
 	row  reg.GPVirtual // the current block's records
 
-	acc, isum       []reg.VecVirtual
-	d, sub          reg.VecVirtual
-	part            []reg.VecVirtual // Q6_K: the first half's scaled sums
-	t, u            reg.VecVirtual
-	weightsInFlight int
+	acc, isum []reg.VecVirtual
+	d, sub    reg.VecVirtual
+	part      []reg.VecVirtual // Q6_K: the first half's scaled sums
+	t, u      reg.VecVirtual
 }
 
 func (l *linearTile) label(s string) string { return fmt.Sprintf("%s%d", s, l.k) }
@@ -139,7 +138,7 @@ func (l *linearTile) superBlock(super reg.GPVirtual) {
 			l.steps(4*h, 2)
 			l.steps(4*h+2, 2)
 			for r := range l.isum {
-				l.takeOffset(r, layout.Half+4*h)
+				l.takeOffset(r, h)
 				VCVTDQ2PS(l.isum[r], l.isum[r])
 			}
 			VPMOVSXBD(l.bytes(16*h), l.t)
@@ -169,7 +168,7 @@ func (l *linearTile) superBlock(super reg.GPVirtual) {
 		VCVTDQ2PS(sub, sub)
 		VMULPS(minusInv128, sub, sub) // the records hold −128·Σq
 		VCVTPH2PS(l.halved(super, 32, 2), min)
-		l.minima(sub, min)
+		l.subMinima(sub, min)
 	}
 	l.next(32)
 }
@@ -187,33 +186,29 @@ func (l *linearTile) block() {
 	}
 	for r, v := range l.isum {
 		if l.Bits != 8 {
-			l.takeOffset(r, layout.Sum)
+			l.takeOffset(r, 0)
 		} else if l.Offset == 0 { // 128 was taken off to make the weights signed
 			VPBROADCASTD(l.field(r, layout.Sum), l.t)
 			VPSUBD(l.t, v, v)
 		}
 		VCVTDQ2PS(v, v)
 	}
-	minusOne := YMM()
+	min := YMM()
 	switch l.Scales {
 	case layout.ScaleHalf:
 		l.scaled(l.halves(0))
 		l.next(32)
 	case layout.ScaleHalfMin:
 		l.scaled(l.halves(0))
-		min := YMM()
 		VCVTPH2PS(l.halves(32), min)
-		VMOVUPS(minusInv128, minusOne)
-		l.minima(minusOne, min)
+		l.minima(min)
 		l.next(64)
 	case layout.ScaleFloatMin:
 		l.d = YMM()
 		VMOVUPS(l.floats(0), l.d)
 		l.accumulate()
-		min := YMM()
 		VMOVUPS(l.floats(64), min)
-		VMOVUPS(minusInv128, minusOne)
-		l.minima(minusOne, min)
+		l.minima(min)
 		l.next(128)
 	}
 }
@@ -298,20 +293,23 @@ func (l *linearTile) wide(t int) {
 	}
 }
 
-// takeOffset takes the weights' offset out again; field holds −128·Σq for a
-// whole block, −32·Σq for a half.
-func (l *linearTile) takeOffset(r, field int) {
+// takeOffset takes the weights' offset out again, for the whole block or for
+// half h of it.
+func (l *linearTile) takeOffset(r, h int) {
 	if l.Offset == 0 {
 		return
 	}
-	VPBROADCASTD(l.field(r, field), l.t)
-	switch l.Offset {
-	case 8:
-		VPSRAD(Imm(4), l.t, l.t)
-	case 16:
-		VPSRAD(Imm(3), l.t, l.t)
+	if l.Offset == 32 && h == 0 {
+		VPBROADCASTD(l.field(r, layout.First), l.t)
+	} else {
+		VPBROADCASTD(l.field(r, layout.Sum), l.t)
+		VPSRAD(Imm(map[int]uint64{8: 4, 16: 3, 32: 2}[l.Offset]), l.t, l.t)
 	}
 	VPADDD(l.t, l.isum[r], l.isum[r])
+	if l.Offset == 32 && h == 1 {
+		VPBROADCASTD(l.field(r, layout.First), l.t)
+		VPSUBD(l.t, l.isum[r], l.isum[r])
+	}
 }
 
 // scaled reads f16 scales and adds the float sums in isum to the outputs.
@@ -331,8 +329,17 @@ func (l *linearTile) accumulate() {
 	}
 }
 
-// minima is acc = acc − min·(scale·(sub·sum)), where sub·sum is exact.
-func (l *linearTile) minima(sub, min reg.VecVirtual) {
+// minima is acc = acc − min·total.
+func (l *linearTile) minima(min reg.VecVirtual) {
+	for r, v := range l.acc {
+		VBROADCASTSS(l.field(r, layout.Total), l.t)
+		VMULPS(min, l.t, l.t)
+		VSUBPS(l.t, v, v)
+	}
+}
+
+// subMinima is acc = acc − min·(scale·(sub·sum)), where sub·sum is exact.
+func (l *linearTile) subMinima(sub, min reg.VecVirtual) {
 	for r, v := range l.acc {
 		VPBROADCASTD(l.field(r, layout.Sum), l.t)
 		VCVTDQ2PS(l.t, l.t)

@@ -153,7 +153,7 @@ func (l *linearTile) block() {
 	if l.Scales == layout.ScaleSuper6 {
 		l.halves()
 	} else {
-		l.start(layout.Sum)
+		l.start(0)
 		for t := 0; t < 8; t += l.step() {
 			l.line(t)
 		}
@@ -173,24 +173,36 @@ func (l *linearTile) step() int {
 	return 2
 }
 
-// start sets the integer sums to what takes the offset out again.
-func (l *linearTile) start(field int) {
+// start sets the integer sums to what takes the offset out again, for the
+// whole block or for half h of it.
+func (l *linearTile) start(h int) {
 	for r, sums := range l.isum {
 		for i, v := range sums {
 			if i > 0 || l.Offset == 0 {
 				VPXORD(v, v, v)
 				continue
 			}
-			VPBROADCASTD(at(l.row, r*layout.RecordBytes+field), v)
 			switch l.Offset {
 			case 8:
-				VPSRAD(Imm(4), v, v)
+				VPSRAD_BCST(Imm(4), l.field(r, layout.Sum), v)
 			case 16:
-				VPSRAD(Imm(3), v, v)
+				VPSRAD_BCST(Imm(3), l.field(r, layout.Sum), v)
+			case 128:
+				VPBROADCASTD(l.field(r, layout.Sum), v)
+			case 32:
+				if h == 0 {
+					VPBROADCASTD(l.field(r, layout.First), v)
+				} else {
+					VPSRAD_BCST(Imm(2), l.field(r, layout.Sum), v)
+					VPSUBD_BCST(l.field(r, layout.First), v, v)
+				}
 			}
 		}
 	}
 }
+
+// field is a field of row r's current record.
+func (l *linearTile) field(r, disp int) Mem { return at(l.row, r*layout.RecordBytes+disp) }
 
 // line adds the products of one line of weights: steps t (and t + 1) of four
 // columns. Packed weights are unpacked once for all rows.
@@ -235,7 +247,7 @@ func (l *linearTile) highBits(t int, w reg.VecVirtual) {
 
 func (l *linearTile) dot(t int, w reg.VecVirtual) {
 	for r, sums := range l.isum {
-		VPDPBUSD_BCST(at(l.row, r*layout.RecordBytes+4*t), w, sums[t%len(sums)])
+		VPDPBUSD_BCST(l.field(r, 4*t), w, sums[t%len(sums)])
 	}
 }
 
@@ -260,22 +272,20 @@ func (l *linearTile) finish(r int) {
 	l.accumulate(r, sum, t)
 	switch l.Scales {
 	case layout.ScaleHalfMin, layout.ScaleFloatMin:
-		VCVTDQ2PS_BCST(at(l.row, r*layout.RecordBytes+layout.Sum), t)
-		VMULPS_BCST(minusInv128, t, t)
+		VMULPS_BCST(l.field(r, layout.Total), l.min, t)
+		VSUBPS(t, l.acc[r], l.acc[r])
 	case layout.ScaleSuper:
-		VCVTDQ2PS_BCST(at(l.row, r*layout.RecordBytes+layout.Sum), t)
+		VCVTDQ2PS_BCST(l.field(r, layout.Sum), t)
 		VMULPS(l.subMin, t, t)
-	default:
-		return
+		VMULPS_BCST(l.field(r, layout.Scale), t, t)
+		VMULPS(l.min, t, t)
+		VSUBPS(t, l.acc[r], l.acc[r])
 	}
-	VMULPS_BCST(at(l.row, r*layout.RecordBytes+layout.Scale), t, t)
-	VMULPS(l.min, t, t)
-	VSUBPS(t, l.acc[r], l.acc[r])
 }
 
 // accumulate is acc = acc + sum·(d·scale).
 func (l *linearTile) accumulate(r int, sum, t reg.VecVirtual) {
-	VMULPS_BCST(at(l.row, r*layout.RecordBytes+layout.Scale), l.d, t)
+	VMULPS_BCST(l.field(r, layout.Scale), l.d, t)
 	VMULPS(t, sum, sum)
 	VADDPS(sum, l.acc[r], l.acc[r])
 }
@@ -284,7 +294,7 @@ func (l *linearTile) accumulate(r int, sum, t reg.VecVirtual) {
 func (l *linearTile) halves() {
 	l.part = zmms(l.k)
 	for h := range 2 {
-		l.start(layout.Half + 4*h)
+		l.start(h)
 		l.line(4 * h)
 		l.line(4*h + 2)
 		VPMOVSXBD(at(l.s, 16*h), l.sub)

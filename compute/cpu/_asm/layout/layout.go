@@ -13,7 +13,8 @@ const (
 	RecordBytes = 48
 	Scale       = 32 // f32
 	Sum         = 36 // i32, −128·Σq
-	Half        = 40 // 2 × i32, −32·Σq of a half
+	First       = 40 // i32, −32·Σq of the first half
+	Total       = 44 // f32, scale·Σq
 )
 
 // ScaleKind says what lies beside the weights.
