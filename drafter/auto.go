@@ -36,9 +36,11 @@ type autoKind struct {
 // autoRow is what is known of a sequence, and its proposal of this round.
 type autoRow struct {
 	survival survival
-	kind     *autoKind
+	kind     *autoKind // whose proposals take time
 	name     string
-	first    int // position of the proposal's first token
+	composed bool      // other proposals come for nothing
+	source   *autoKind // who made the proposal
+	first    int       // position of the proposal's first token
 	tokens   []int32
 	chances  []float32 // confidences
 	match    int
@@ -83,17 +85,25 @@ func (a *Auto) String() string { return "auto" }
 func (a *Auto) row(r *Row) *autoRow {
 	s := a.rows[r.Seq]
 	if s == nil {
-		name := r.Seq.Drafter().Contract().Kind
-		k := a.kinds[name]
-		if k == nil {
-			k = &autoKind{wait: firstWait, credit: trialStart * a.costs.Verify(1)}
-			a.kinds[name] = k
+		c := r.Seq.Drafter().Contract()
+		s = &autoRow{name: c.Kind, composed: len(c.Parts) > 0}
+		if s.composed {
+			s.name = c.Parts[len(c.Parts)-1]
 		}
-		s = &autoRow{kind: k, name: name}
+		s.kind = a.kind(s.name)
 		a.rows[r.Seq] = s
 	}
 	s.seen = a.round.number
 	return s
+}
+
+func (a *Auto) kind(name string) *autoKind {
+	k := a.kinds[name]
+	if k == nil {
+		k = &autoKind{wait: firstWait, credit: trialStart * a.costs.Verify(1)}
+		a.kinds[name] = k
+	}
+	return k
 }
 
 // free tells that drafting with a kind costs next to nothing, so that it is
@@ -115,13 +125,15 @@ func (a *Auto) Ask(rows []*Row) {
 	for n, r := range rows {
 		s := a.row(r)
 		r.Budget = min(r.Budget, a.limit)
-		r.Floor, s.asked, s.trying = 0, 0, false
-		if _, known := a.costs.Draft(s.name, 1); !known || a.free(s.name, base) {
-			// Ask for everything, or for a first taste of what asking costs.
-			if !known {
-				r.Budget = min(r.Budget, 2)
-				s.kind.credit -= a.costs.Verify(base+r.Budget) - a.costs.Verify(base)
-			}
+		r.Floor, r.Steps, s.asked, s.trying = 0, 0, 0, false
+		if _, known := a.costs.Draft(s.name, 1); !known {
+			// A first taste of what asking costs.
+			s.asked = min(r.Budget, 2)
+			s.kind.credit -= a.costs.Verify(base+s.asked) - a.costs.Verify(base)
+			s.allow(r, s.asked)
+			continue
+		}
+		if a.free(s.name, base) {
 			s.asked = r.Budget
 			continue
 		}
@@ -152,13 +164,26 @@ func (a *Auto) Ask(rows []*Row) {
 			width = min(trialWidth, r.Budget)
 			s.trying = true
 		}
-		r.Budget, s.asked = min(r.Budget, width), width
+		s.asked = min(r.Budget, width)
+		s.allow(r, s.asked)
 		if width > 0 && !s.trying {
 			one, _ := a.costs.Draft(s.name, 1)
 			two, _ := a.costs.Draft(s.name, 2)
 			// A slot that survives more rarely than this costs more than it brings.
 			r.Floor = float32(clamp(0.7*rate*(a.costs.Verify(base+1)-a.costs.Verify(base)+max(two-one, 0)), 0, 0.5))
 		}
+	}
+}
+
+// allow caps what takes time to draft; copies of a composed kind stay free.
+func (s *autoRow) allow(r *Row, width int) {
+	switch {
+	case !s.composed:
+		r.Budget = width
+	case width == 0:
+		r.Steps = -1
+	default:
+		r.Steps = width
 	}
 }
 
@@ -238,7 +263,10 @@ func (a *Auto) Trim(rows []*Row) {
 		s.first = r.Position + len(r.Known)
 		s.tokens = append(s.tokens[:0], r.Proposal...)
 		s.chances = append(s.chances[:0], r.Confidence...)
-		s.match = r.Match
+		s.match, s.source = r.Match, s.kind
+		if r.Source != "" && r.Source != s.name {
+			s.source = a.kind(r.Source)
+		}
 		chance := 1.0
 		for i := range r.Proposal {
 			chance *= s.chance(i)
@@ -272,7 +300,7 @@ func (a *Auto) Trim(rows []*Row) {
 
 // chance is that of token i of the row's proposal.
 func (s *autoRow) chance(i int) float64 {
-	all := s.kind.survival.of(i, s.confidence(i), s.match)
+	all := s.source.survival.of(i, s.confidence(i), s.match)
 	own := &s.survival.sure[confidenceBin(s.confidence(i), s.match)][positionBin(i)]
 	return own.mean(all, 2*priorWeight)
 }
@@ -297,7 +325,7 @@ func (a *Auto) Learn(outcomes []*Outcome, cost Cost) {
 		if s == nil || s.seen != a.round.number {
 			continue
 		}
-		if s.asked > 0 {
+		if s.asked > 0 && (s.source == s.kind || !s.composed) {
 			deepest[s.name] = max(deepest[s.name], len(s.tokens), 1)
 		} else {
 			deepest[s.name] = max(deepest[s.name], 0)
@@ -347,7 +375,7 @@ func (a *Auto) compare(s *autoRow, o *Outcome) int {
 		} else if at > len(o.Committed) || o.Pending < 0 {
 			break
 		}
-		s.kind.survival.learn(i, s.confidence(i), s.match, said == t)
+		s.source.survival.learn(i, s.confidence(i), s.match, said == t)
 		s.survival.learn(i, s.confidence(i), s.match, said == t)
 		if said != t {
 			break

@@ -90,6 +90,9 @@ type Contract struct {
 	Inputs        Inputs `json:"inputs"`
 	// Engagement lists every reason the kind may decline for, the common ones included.
 	Engagement []Rule `json:"engagement"`
+	// Parts are the kinds a composed kind routes between: first the one whose
+	// proposals cost no time, last the one whose do. Empty for other kinds.
+	Parts []string `json:"parts,omitempty"`
 	// MaxWidth is the most tokens the kind ever proposes in a round.
 	MaxWidth int `json:"max_width"`
 }

@@ -93,6 +93,9 @@ type Row struct {
 	Known []int32
 	// Budget is the greatest number of tokens to propose, at most MaxWidth.
 	Budget int
+	// Steps caps, below Budget, proposals that take time to draft; kinds that
+	// copy are not bound by it. 0 is no cap, below 0 is none of them.
+	Steps int
 	// Chain is the row's sampler chain, at the position after Known. It is nil
 	// for a row that draws by other rules (a beam).
 	Chain Chain
@@ -109,6 +112,9 @@ type Row struct {
 	Confidence []float32
 	// Match is the length of the suffix match a lookup proposal rests on.
 	Match int
+	// Source is the part of a composed kind that proposed; empty for the kind
+	// itself.
+	Source string
 	// Decline is why Proposal is empty.
 	Decline Reason
 	// Err is a failure of this row alone.
@@ -118,7 +124,7 @@ type Row struct {
 // Reset empties the answer and keeps its memory.
 func (r *Row) Reset() {
 	r.Proposal, r.Confidence = r.Proposal[:0], r.Confidence[:0]
-	r.Match, r.Decline, r.Err = 0, "", nil
+	r.Match, r.Source, r.Decline, r.Err = 0, "", "", nil
 }
 
 // Outcome tells a drafter what a round did to one of its sequences.
