@@ -78,7 +78,9 @@ func (a *app) chat(ctx context.Context, in *engine.Instance, f *runFlags) error 
 	defer signal.Stop(signals)
 	c := &conversation{app: a, in: in, flags: f, signals: signals}
 	c.clear()
-	lines := readLines(a.stdin)
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	lines := readLines(reading, a.stdin)
 	for {
 		if a.stdinTTY {
 			fmt.Fprint(a.stderr, "> ")
@@ -112,18 +114,26 @@ type input struct {
 }
 
 // readLines reads lines without holding up signals. The goroutine ends with
-// its reader.
-func readLines(r io.Reader) <-chan input {
+// its reader, or when it has read a line that nobody wants any more.
+func readLines(ctx context.Context, r io.Reader) <-chan input {
 	lines := make(chan input, 1)
 	go func() {
 		s := bufio.NewReader(r)
+		send := func(i input) bool {
+			select {
+			case lines <- i:
+				return true
+			case <-ctx.Done():
+				return false
+			}
+		}
 		for {
 			text, err := s.ReadString('\n')
-			if text != "" {
-				lines <- input{text: strings.TrimRight(text, "\r\n")}
+			if text != "" && !send(input{text: strings.TrimRight(text, "\r\n")}) {
+				return
 			}
 			if err != nil {
-				lines <- input{err: err}
+				send(input{err: err})
 				return
 			}
 		}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Every way to say something wrong: the message names the thing and the fix,
+// nothing is printed to standard output, and the status tells usage (2) from
+// failure (1).
+func TestBadInputNamesTheThingAndTheFix(t *testing.T) {
+	dir := checkpointDir(t, false)
+	broken := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(broken, "model.gguf"), []byte("GGUFxx"), 0o600))
+	empty := t.TempDir()
+	two := t.TempDir()
+	for _, n := range []string{"a.gguf", "b.gguf"} {
+		require.NoError(t, os.WriteFile(filepath.Join(two, n), []byte("GGUF"), 0o600))
+	}
+	gen := func(args ...string) []string { return append([]string{"generate", "-m", dir, "-p", "hello"}, args...) }
+	for _, c := range []struct {
+		name   string
+		args   []string
+		status int
+		want   []string
+	}{
+		{"unknown command", []string{"generat"}, 2, []string{`unknown command "generat"`}},
+		{"unknown flag", gen("--temprature", "1"), 2, []string{"unknown flag: --temprature"}},
+		{"argument without flag", gen("there"), 2, []string{`argument "there"`, "--prompt"}},
+		{"no prompt", []string{"generate", "-m", dir}, 2, []string{"no prompt", "--prompt-file"}},
+		{"two prompts", gen("--prompt-ids", "1"), 2, []string{"more than one of"}},
+		{"prompt ids", []string{"generate", "-m", dir, "--prompt-ids", "1,x"}, 2, []string{"--prompt-ids", `"x"`, "1,2,3"}},
+		{"no prompt ids", []string{"generate", "-m", dir, "--prompt-ids", " "}, 2, []string{"--prompt-ids", "1,2,3"}},
+		{"prompt id out of range", []string{"generate", "-m", dir, "--prompt-ids", "96"}, 1, []string{"token 96", "0..95"}},
+		{"prompt file absent", []string{"generate", "-m", dir, "--prompt-file", "/nonexistent"}, 1, []string{"--prompt-file", "/nonexistent"}},
+		{"prompt too long", []string{"generate", "-m", dir, "--ctx", "16", "-p", strings.Repeat("a", 16)}, 1, []string{"16 tokens", "context of 16", "15"}},
+		{"max new tokens", gen("-n", "-2"), 2, []string{"max_new_tokens", `"-2"`, "≥ 0"}},
+		{"temperature", gen("--temp", "nan"), 2, []string{"temperature", "nan", "finite"}},
+		{"top k", gen("--top-k", "-2"), 2, []string{"top_k", `"-2"`, "-1, 0 or ≥ 1"}},
+		{"top p", gen("--top-p", "1.5"), 2, []string{"top_p", `"1.5"`, "(0, 1]"}},
+		{"min p", gen("--min-p", "-1"), 2, []string{"min_p", `"-1"`, "[0, 1]"}},
+		{"seed", gen("--seed", "x"), 2, []string{"seed", "x", "2⁶⁴−1"}},
+		{"stop", gen("--stop", ""), 2, []string{"stop"}},
+		{"min over max", gen("--min-new-tokens", "9", "-n", "3"), 2, []string{"min_new_tokens", "9"}},
+		{"threads", gen("--threads", "-1"), 2, []string{"threads -1", "0 for all cores"}},
+		{"threads not a number", gen("-t", "two"), 2, []string{"two", "--threads"}},
+		{"ctx", gen("--ctx", "-5"), 2, []string{"context -5"}},
+		{"ctx above the trained one", gen("--ctx", "100000"), 1, []string{"100000"}},
+		{"kv", gen("--kv", "f8"), 2, []string{`kv "f8"`, "f16 or f32"}},
+		{"quantize", gen("--quantize", "q5"), 2, []string{`quantize "q5"`, "q8_0"}},
+		{"draft kind", gen("--draft-kind", "eagle"), 2, []string{`unknown draft kind "eagle"`, "none", "prompt-lookup"}},
+		{"draft kinds at odds", gen("--draft-kind", "none", "--prompt-lookup"), 2, []string{"--prompt-lookup", "--draft-kind none"}},
+		{"lookup with a draft model", gen("--prompt-lookup", "--draft-model", dir), 2, []string{"prompt-lookup takes no draft model", dir}},
+		{"none with a draft model", gen("--draft-kind", "none", "--model-draft", dir), 2, []string{"none", dir}},
+		{"kind without its model", gen("--draft-kind", "dflash"), 2, []string{"dflash needs a draft model"}},
+		{"draft model absent", gen("--draft-model", "/nonexistent"), 1, []string{"draft model", "/nonexistent"}},
+		{"block size zero", gen("--draft-block-size", "0"), 2, []string{"draft block size 0", "none"}},
+		{"block size", gen("--draft-max", "65"), 2, []string{`draft block size "65"`, "1 to 64, or auto"}},
+		{"model absent", []string{"generate", "-m", "/nonexistent", "-p", "x"}, 1, []string{"/nonexistent"}},
+		{"model broken", []string{"generate", "-m", broken, "-p", "x"}, 1, []string{"model.gguf"}},
+		{"folder without a model", []string{"generate", "-m", empty, "-p", "x"}, 1, []string{empty}},
+		{"folder with two models", []string{"generate", "-m", two, "-p", "x"}, 1, []string{two}},
+		{"raw system message", gen("--raw", "--system", "x"), 2, []string{"--system", "--raw"}},
+		{"system message without template", gen("--system", "x"), 1, []string{"--system", "no chat template"}},
+		{"inspect twice", []string{"inspect", dir, "-m", dir}, 2, []string{"two checkpoints"}},
+		{"inspect a template that is not there", []string{"inspect", dir, "--template"}, 1, []string{"no chat template"}},
+		{"tokenize nothing", []string{"tokenize", "-m", dir}, 2, []string{"no prompt"}},
+		{"tokenize two ways", []string{"tokenize", "-m", dir, "-p", "x", "--ids", "--json"}, 2, []string{"--json", "--ids"}},
+		{"tokenize unknown ids", []string{"tokenize", "-m", dir, "--prompt-ids", "500"}, 1, []string{"500", "0..95"}},
+		{"tokenize what cannot be read", []string{"tokenize", "-m", dir, "-p", "\xff"}, 1, []string{"not valid UTF-8"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := surmise(t, "", c.args...)
+			require.Equal(t, c.status, r.status, r.errors)
+			require.Empty(t, r.out, "nothing half-written")
+			first, _, _ := strings.Cut(r.errors, "\n")
+			for !strings.HasPrefix(first, "surmise: ") {
+				_, rest, found := strings.Cut(r.errors, "\n")
+				require.True(t, found, r.errors)
+				r.errors = rest
+				first, _, _ = strings.Cut(rest, "\n")
+			}
+			for _, w := range c.want {
+				require.Contains(t, first, w)
+			}
+		})
+	}
+}
+
+func TestHelpIsNoError(t *testing.T) {
+	for _, args := range [][]string{{}, {"--help"}, {"generate", "--help"}, {"run", "--help"}, {"inspect", "--help"}, {"tokenize", "--help"}} {
+		r := surmise(t, "", args...)
+		require.Equal(t, statusOK, r.status)
+		require.NotEmpty(t, r.out)
+	}
+}
