@@ -3,7 +3,6 @@ package tokenizer
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
@@ -17,7 +16,7 @@ import (
 // time.
 const (
 	maxTemplate      = 256 << 10
-	maxTemplateDepth = 200 // brackets in a tag, and open block tags
+	maxTemplateDepth = 200 // brackets in a tag, and open blocks
 	maxMacroDepth    = 100 // macros calling each other
 	maxRange         = 1 << 20
 )
@@ -28,122 +27,6 @@ const (
 	leaveMacro = "surmise_leave_macro"
 	toJSON     = "surmise_tojson"
 )
-
-var (
-	tojsonFilter = regexp.MustCompile(`\|\s*tojson\b`)
-	macroTag     = regexp.MustCompile(`^\{%[-+]?\s*(macro|endmacro)\b`)
-	openTag      = regexp.MustCompile(`^\{%[-+]?\s*(if|for|macro|call|filter|block|generation)\b`)
-	closeTag     = regexp.MustCompile(`^\{%[-+]?\s*end(if|for|macro|call|filter|block|generation)\b`)
-)
-
-// prepareTemplate checks a template's size and depth and rewrites two things:
-// the tojson filter becomes ours, because the library's sorts keys and escapes
-// <, > and & where it indents; and macros count how deep they are.
-func prepareTemplate(src string) (string, error) {
-	if len(src) > maxTemplate {
-		return "", fmt.Errorf("%d bytes long, more than %d", len(src), maxTemplate)
-	}
-	var out strings.Builder
-	blocks := 0
-	for len(src) > 0 {
-		i := nextTag(src)
-		out.WriteString(src[:i])
-		src = src[i:]
-		if src == "" {
-			break
-		}
-		n := tagLen(src)
-		tag := src[:n]
-		src = src[n:]
-		if tag[1] == '#' {
-			out.WriteString(tag)
-			continue
-		}
-		if d := bracketDepth(tag); d > maxTemplateDepth {
-			return "", fmt.Errorf("brackets nested %d deep, more than %d", d, maxTemplateDepth)
-		}
-		if openTag.MatchString(tag) {
-			blocks++
-		} else if closeTag.MatchString(tag) {
-			blocks--
-		}
-		if blocks > maxTemplateDepth {
-			return "", fmt.Errorf("blocks nested more than %d deep", maxTemplateDepth)
-		}
-		out.WriteString(countMacro(tojsonFilter.ReplaceAllString(tag, "| "+toJSON)))
-	}
-	return out.String(), nil
-}
-
-// nextTag returns the offset of the next tag in src, or its length.
-func nextTag(src string) int {
-	for i := 0; i+1 < len(src); i++ {
-		if src[i] == '{' && (src[i+1] == '{' || src[i+1] == '%' || src[i+1] == '#') {
-			return i
-		}
-	}
-	return len(src)
-}
-
-// tagLen returns the length of the tag at the start of src; a tag without an
-// end reaches to the end, and the library says so.
-func tagLen(src string) int {
-	closer := map[byte]string{'{': "}}", '%': "%}", '#': "#}"}[src[1]]
-	quote := byte(0)
-	for i := 2; i < len(src); i++ {
-		c := src[i]
-		switch {
-		case quote != 0 && c == '\\':
-			i++
-		case quote != 0:
-			if c == quote {
-				quote = 0
-			}
-		case src[1] != '#' && (c == '\'' || c == '"'):
-			quote = c
-		case strings.HasPrefix(src[i:], closer):
-			return i + 2
-		}
-	}
-	return len(src)
-}
-
-func bracketDepth(tag string) int {
-	depth, deepest := 0, 0
-	for i := 0; i < len(tag); i++ {
-		switch tag[i] {
-		case '(', '[', '{':
-			if depth++; depth > deepest {
-				deepest = depth
-			}
-		case ')', ']', '}':
-			depth--
-		}
-	}
-	return deepest
-}
-
-// countMacro puts a tag inside a macro's first and last one that counts calls.
-// It takes over the delimiters of its neighbour, so that white space is
-// trimmed as before.
-func countMacro(tag string) string {
-	m := macroTag.FindStringSubmatch(tag)
-	if m == nil {
-		return tag
-	}
-	if m[1] == "macro" {
-		closer := "%}"
-		if k := len(tag) - 3; k > 0 && (tag[k] == '-' || tag[k] == '+') {
-			closer = tag[k:]
-		}
-		return tag + "{% set " + enterMacro + "_done = " + enterMacro + "() " + closer
-	}
-	opener := "{%"
-	if tag[2] == '-' || tag[2] == '+' {
-		opener = tag[:3]
-	}
-	return opener + " set " + leaveMacro + "_done = " + leaveMacro + "() %}{%" + strings.TrimPrefix(tag, opener)
-}
 
 // addTemplateFunctions defines what prepareTemplate refers to, with a fresh
 // count of macros, and replaces builtins that need a limit.

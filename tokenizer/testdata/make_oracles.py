@@ -7,9 +7,11 @@
     python3 make_oracles.py --count 20000 --seed 7 --out /somewhere   # a large set
 
 The oracle is Hugging Face's own `tokenizers` library (and `sentencepiece` for
-tokenizer.model). A table holds, per string of strings.json, the first 12 hex
-digits of the SHA-256 of its ids as little-endian int32: with special tokens
-parsed and the model's own ones added, as `tokenizers` does by default.
+tokenizer.model). A table holds, per string of strings.json, the first digits of
+three SHA-256: of its ids as little-endian int32, with special tokens parsed and
+the model's own ones added, as `tokenizers` does by default; of the text those
+ids decode to without special tokens; and of the text of twelve arbitrary ids
+("-" where the library's byte fallback replaces whole runs of bytes).
 SmolLM2 has no package with its tokenizer.json: it is written out from the
 GGUF's vocabulary, with the pre-tokenizer its published file has.
 """
@@ -78,18 +80,27 @@ def strings(count, seed):
     return HAND + [one() for _ in range(count)] + around
 
 
-def digest(ids):
-    return hashlib.sha256(struct.pack("<%di" % len(ids), *ids)).hexdigest()[:12]
+def digest(data, n):
+    return hashlib.sha256(data).hexdigest()[:n]
 
 
-def write_table(path, encode, texts):
+def write_table(path, encode, decode, vocab, texts, unk=None):
+    """encode: text → ids; decode: ids → text; vocab: its size, or 0 to leave arbitrary ids out;
+    unk: a token that the library writes as text of its own; it also strips typed marks."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(digest(encode(s)) + "\n" for s in texts))
+    rows = []
+    for i, s in enumerate(texts):
+        ids = encode(s)
+        anything = digest(decode([(i * 7919 + k * 104729) % vocab for k in range(12)]).encode(), 6) if vocab else "-"
+        text = "-" if unk is not None and (unk in ids or "▁" in s) else digest(decode(ids).encode(), 6)
+        rows.append(f"{digest(struct.pack('<%di' % len(ids), *ids), 10)} {text} {anything}\n")
+    path.write_text("".join(rows))
 
 
 def oracle(js):
     tok = Tokenizer.from_str(js if isinstance(js, str) else json.dumps(js))
-    return lambda s: tok.encode(s).ids
+    byte_level = "ByteLevel" in json.loads(tok.to_str())["decoder"]["type"]
+    return lambda s: tok.encode(s).ids, lambda ids: tok.decode(ids), tok.get_vocab_size() if byte_level else 0
 
 
 def corpus():
@@ -219,7 +230,7 @@ def smollm2():
 
 def main():
     ap = argparse.ArgumentParser()
-    ap.add_argument("--count", type=int, default=260)
+    ap.add_argument("--count", type=int, default=200)
     ap.add_argument("--seed", type=int, default=1)
     ap.add_argument("--out", type=Path, default=HERE)
     args = ap.parse_args()
@@ -234,16 +245,16 @@ def main():
         (HERE / "variants.json").write_text(json.dumps(dict(bytelevel=BYTELEVEL, sentencepiece=SENTENCEPIECE), ensure_ascii=False, indent=1) + "\n")
     for name in ("tiny-sentencepiece", "tiny-collapsing"):
         sp = sentencepiece.SentencePieceProcessor(model_file=str(HERE / (name + ".model")))
-        write_table(args.out / f"expected/{name}.model.txt", lambda s: sp.encode(s, add_bos=True), texts)
+        write_table(args.out / f"expected/{name}.model.txt", lambda s: sp.encode(s, add_bos=True), sp.decode, 0, texts, sp.unk_id())
     for family, variants in (("bytelevel", BYTELEVEL), ("sentencepiece", SENTENCEPIECE)):
         base = json.loads((HERE / f"tiny-{family}.json").read_text())
         for name, changes in variants.items():
-            write_table(args.out / f"expected/tiny-{family}.{name}.txt", oracle(variant(base, changes)), texts)
+            write_table(args.out / f"expected/tiny-{family}.{name}.txt", *oracle(variant(base, changes)), texts)
     smollm2()
     for name in REAL:
         path = CACHE / f"tokenizers/{name}/tokenizer.json"
         if path.exists():
-            write_table(args.out / f"expected/{name}.txt", oracle(path.read_text()), texts)
+            write_table(args.out / f"expected/{name}.txt", *oracle(path.read_text()), texts)
         else:
             print(f"{name}: no {path}, table left as it is")
 
