@@ -97,8 +97,11 @@ func (s *suite) badLoads(t *testing.T, d compute.Device, r *rand.Rand) {
 		require.Error(t, err, "%s: %s", d.Name(), name)
 	}
 	for _, spec := range []compute.KVSpec{
-		{}, {Layers: 1, Heads: 1, HeadDim: 1}, {Layers: 1, Heads: 1, HeadDim: 1, Pages: math.MaxInt},
-		{Layers: math.MaxInt, Heads: math.MaxInt, HeadDim: 1, Pages: 1}, {Layers: 1, Heads: 1, HeadDim: 1, Pages: 1, Type: 7},
+		{},
+		{Layers: 1, Heads: 1, HeadDim: 1},
+		{Layers: 1, Heads: 1, HeadDim: 1, Pages: math.MaxInt},
+		{Layers: math.MaxInt, Heads: math.MaxInt, HeadDim: 1, Pages: 1},
+		{Layers: 1, Heads: 1, HeadDim: 1, Pages: 1, Type: 7},
 	} {
 		_, err := d.NewKV(spec)
 		require.Error(t, err, "%s: %+v", d.Name(), spec)
