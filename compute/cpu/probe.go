@@ -24,8 +24,8 @@ type probeKernels struct {
 	read func(p []byte)
 	// bytes and float do some loops of multiply-adds: byteMACs and floatMACs
 	// in each.
-	bytes, float         func(loops int)
-	byteMACs, floatMACs  int
+	bytes, float          func(loops int)
+	byteMACs, floatMACs   int
 	byteLoops, floatLoops int // of a piece
 }
 
