@@ -34,7 +34,9 @@ func (d *Drafter) Propose(ctx context.Context, rows []*drafter.Row) error {
 
 func (d *Drafter) propose(rows []*drafter.Row) error {
 	d.blocks = d.blocks[:0]
-	d.net.begin()
+	if err := d.catchUp(rows); err != nil {
+		return fmt.Errorf("%s: %w", Name, err)
+	}
 	for _, r := range rows {
 		if b, ok := d.admit(r); ok {
 			d.blocks = append(d.blocks, b)
@@ -55,6 +57,19 @@ func (d *Drafter) propose(rows []*drafter.Row) error {
 		}
 	}
 	return nil
+}
+
+// catchUp computes the context that rows owe.
+func (d *Drafter) catchUp(rows []*drafter.Row) error {
+	d.net.begin()
+	for _, r := range rows {
+		if s := r.Seq.(*seq); !s.lost {
+			if err := d.net.settle(s); err != nil {
+				return err
+			}
+		}
+	}
+	return d.net.context()
 }
 
 // admit takes a row's block into the program, or names why not.

@@ -9,13 +9,23 @@ import (
 )
 
 // seq is the context of one sequence.
+//
+// Context is computed when it is needed: before a block, or when much is owed,
+// so that a drafter that is not asked costs next to nothing.
 type seq struct {
 	d     *Drafter
 	cache *kvcache.Seq // as long as the target's, or gone
 	from  int          // positions before it have no context: their states were never seen
+	made  int          // positions before it have their context
 	lost  bool         // there was no memory for the context
 	at    int          // the target's position
+	// states are the hidden states of positions made…at−1, those of all layers
+	// side by side.
+	states []float32
 }
+
+// owedLimit is how many positions are owed at most.
+const owedLimit = 64
 
 func (s *seq) Drafter() drafter.Drafter { return s.d }
 func (s *seq) Position() int            { return s.at }
@@ -30,7 +40,7 @@ func (d *Drafter) Open(o drafter.Opening) (drafter.Seq, error) {
 	if o.Cached < 0 || o.Cached > len(o.Tokens) {
 		return nil, fmt.Errorf("open a %s sequence: %d tokens cached of %d", Name, o.Cached, len(o.Tokens))
 	}
-	s := &seq{d: d, at: o.Cached}
+	s := &seq{d: d, at: o.Cached, made: o.Cached}
 	if o.Cached > 0 {
 		// Match leaves a token uncached: any will do behind the cached ones.
 		s.cache = d.net.Cache().Match(append(o.Tokens[:o.Cached:o.Cached], 0))
@@ -66,6 +76,7 @@ func (s *seq) append(tokens []int32) bool {
 // Fork copies the context, which is shared until one of the two goes on.
 func (s *seq) Fork() (drafter.Seq, error) {
 	c := *s
+	c.states = append([]float32(nil), s.states...)
 	if !s.lost {
 		var err error
 		if c.cache, err = s.cache.Fork(); err != nil {
@@ -81,15 +92,17 @@ func (s *seq) Close() error {
 		return nil
 	}
 	if s.from == 0 {
-		s.cache.Publish()
+		s.d.net.begin()
+		if s.d.net.settle(s) == nil && s.d.net.context() == nil {
+			s.cache.Publish()
+		}
 	}
 	s.cache.Close()
 	s.cache = nil
 	return nil
 }
 
-// Observe computes the context of the committed tokens from the target's hidden
-// states, for all sequences together.
+// Observe takes in the hidden states of the committed tokens.
 func (d *Drafter) Observe(outcomes []*drafter.Outcome) error {
 	n := d.net
 	n.begin()
@@ -107,7 +120,15 @@ func (d *Drafter) Observe(outcomes []*drafter.Outcome) error {
 		if !s.append(o.Committed) {
 			continue
 		}
-		if err := n.learn(s, o); err != nil {
+		for i := range o.Committed {
+			for _, h := range o.Hidden {
+				s.states = append(s.states, h.Row(i)...)
+			}
+		}
+		if s.at-s.made < owedLimit {
+			continue
+		}
+		if err := n.settle(s); err != nil {
 			return fmt.Errorf("%s: %w", Name, err)
 		}
 	}
@@ -117,21 +138,20 @@ func (d *Drafter) Observe(outcomes []*drafter.Outcome) error {
 	return nil
 }
 
-// learn takes an outcome's hidden states into the program, which is run whenever
-// it is full.
-func (n *network) learn(s *seq, o *drafter.Outcome) error {
-	for done := 0; done < len(o.Committed); {
-		rows := min(len(o.Committed)-done, model.Chunk-n.Rows)
-		for i, h := range o.Hidden {
-			n.Copy(n.taps.Skip(n.Rows).Columns(i*h.Cols, h.Cols), h.Skip(done), rows)
-		}
-		n.Place(s.cache, o.Position+done, rows, s.from)
-		done += rows
+// settle takes the positions a sequence owes into the program, which is run
+// whenever it is full.
+func (n *network) settle(s *seq) error {
+	width := n.taps.Cols
+	for i := 0; s.made < s.at; i++ {
 		if n.Rows == model.Chunk {
 			if err := n.context(); err != nil {
 				return err
 			}
 		}
+		copy(n.taps.Row(n.Rows), s.states[i*width:][:width])
+		n.Place(s.cache, s.made, 1, s.from)
+		s.made++
 	}
+	s.states = s.states[:0]
 	return nil
 }

@@ -46,9 +46,9 @@ func TestGivenTrueStatesThenLogitsAreThoseOfPyTorch(t *testing.T) {
 			require.NoError(t, cache.Append(tokens))
 			d.net.begin()
 			for p := 1; p < len(tokens); p++ {
-				d.net.entry(cache, p, 1, tokens[p], want["hidden"].Row(p-1))
+				d.net.entry(cache, p, 1, tokens[p], want["hidden"].Row(p-1), true)
 			}
-			require.NoError(t, d.net.run(d.dev, true))
+			require.NoError(t, d.net.run(d.dev))
 			for i := range len(tokens) - 1 {
 				golden.Close(t, want["logits"].Row(i), d.net.logits.Row(i))
 			}

@@ -24,14 +24,17 @@ type network struct {
 	embedScale float32
 	head       compute.Linear // likewise
 
-	tokens []int32
-	first  []int // rows whose entry reads the state of position 0
-	states compute.View
-	tokenX compute.View // [Chunk, hidden]: the halves of the projection's input
-	stateX compute.View
-	both   compute.View
-	out    compute.View // [Chunk, hidden]: normed outputs
-	logits compute.View // [Chunk, vocabulary], made when first needed
+	tokens  []int32
+	first   []int   // rows whose entry reads the state of position 0
+	want    []int32 // rows whose prediction is wanted
+	states  compute.View
+	tokenX  compute.View // [Chunk, hidden]: the halves of the projection's input
+	stateX  compute.View
+	both    compute.View
+	last    compute.View // [Chunk, hidden]: outputs of wanted rows
+	out     compute.View // [Chunk, hidden]: the same, normed
+	logits  compute.View // [outputs, vocabulary] of wanted rows
+	outputs int
 }
 
 func load(dev compute.Device, ck *checkpoint.Checkpoint, q model.Quantize) (*network, error) {
@@ -78,7 +81,7 @@ func load(dev compute.Device, ck *checkpoint.Checkpoint, q model.Quantize) (*net
 	for _, b := range []struct {
 		view *compute.View
 		cols int
-	}{{&n.states, hidden}, {&n.both, 2 * hidden}, {&n.out, hidden}} {
+	}{{&n.states, hidden}, {&n.both, 2 * hidden}, {&n.last, hidden}, {&n.out, hidden}} {
 		buf, err := dev.Alloc(model.Chunk * b.cols)
 		if err != nil {
 			return nil, err
@@ -95,39 +98,36 @@ func load(dev compute.Device, ck *checkpoint.Checkpoint, q model.Quantize) (*net
 // begin starts an empty program.
 func (n *network) begin() {
 	n.Begin()
-	n.tokens, n.first = n.tokens[:0], n.first[:0]
+	n.tokens, n.first, n.want = n.tokens[:0], n.first[:0], n.want[:0]
 }
 
 // full tells that no further row fits.
 func (n *network) full() bool { return n.Rows == model.Chunk }
 
 // entry takes an entry into the program: the token at a position of a sequence
-// whose entries begin at first, and the state of the position before it.
-func (n *network) entry(seq *kvcache.Seq, position, first int, token int32, state []float32) {
+// whose entries begin at first, and the state of the position before it. What it
+// predicts is there after run if wanted.
+func (n *network) entry(seq *kvcache.Seq, position, first int, token int32, state []float32, wanted bool) {
 	if position == 1 && n.layout.zeroFirst {
 		n.first = append(n.first, n.Rows)
+	}
+	if wanted {
+		n.want = append(n.want, int32(n.Rows))
 	}
 	copy(n.states.Row(n.Rows), state)
 	n.tokens = append(n.tokens, token)
 	n.Place(seq, position, 1, first)
 }
 
-// run computes the entries and empties the program; with logits, their rows are
-// there afterwards. Rows of outputs are what is chained.
-func (n *network) run(dev compute.Device, logits bool) error {
+// run computes the entries and empties the program. Row i of logits is that of
+// the i-th wanted entry.
+func (n *network) run(dev compute.Device) error {
 	if n.Rows == 0 {
 		return nil
 	}
 	defer n.begin()
 	if err := n.Ready(); err != nil {
 		return err
-	}
-	if logits && n.logits.Buf == nil {
-		buf, err := dev.Alloc(model.Chunk * n.head.Out())
-		if err != nil {
-			return err
-		}
-		n.logits = compute.ViewOf(buf, n.head.Out())
 	}
 	n.Embed(n.tokenX, n.embedding, n.tokens, n.embedScale)
 	for _, r := range n.first {
@@ -137,17 +137,34 @@ func (n *network) run(dev compute.Device, logits bool) error {
 	n.Norm(n.stateX, n.states, n.Rows, n.state, n.eps)
 	n.Linear(n.X, n.project, n.both, n.Rows)
 	n.Layer(0)
-	if logits {
-		n.Norm(n.out, n.X, n.Rows, n.norm, n.eps)
-		n.Linear(n.logits, n.head, n.out, n.Rows)
+	if wanted := len(n.want); wanted > 0 {
+		if err := n.room(dev, wanted); err != nil {
+			return err
+		}
+		n.Gather(n.last, n.X, n.want)
+		n.Norm(n.out, n.last, wanted, n.norm, n.eps)
+		n.Linear(n.logits, n.head, n.out, wanted)
 	}
 	return n.Run()
 }
 
-// chained is what row i left to be the next entry's state.
+// room makes sure that rows of logits fit.
+func (n *network) room(dev compute.Device, rows int) error {
+	if rows <= n.outputs {
+		return nil
+	}
+	buf, err := dev.Alloc(rows * n.head.Out())
+	if err != nil {
+		return err
+	}
+	n.logits, n.outputs = compute.ViewOf(buf, n.head.Out()), rows
+	return nil
+}
+
+// chained is what the i-th wanted entry left to be the next entry's state.
 func (n *network) chained(i int) []float32 {
 	if n.layout.chainRaw {
-		return n.X.Row(i)
+		return n.last.Row(i)
 	}
 	return n.out.Row(i)
 }

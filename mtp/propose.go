@@ -24,7 +24,7 @@ type chaining struct {
 // position, each over the rows that still want one.
 func (d *Drafter) Propose(ctx context.Context, rows []*drafter.Row) error {
 	for len(rows) > 0 {
-		n := min(len(rows), model.Chunk)
+		n := min(len(rows), model.Chunk/2)
 		if err := d.propose(ctx, rows[:n]); err != nil {
 			return err
 		}
@@ -40,8 +40,10 @@ func (d *Drafter) propose(ctx context.Context, rows []*drafter.Row) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		d.extend(step)
-		if err := d.net.run(d.dev, true); err != nil {
+		if err := d.extend(step); err != nil {
+			return fmt.Errorf("%s: %w", Name, err)
+		}
+		if err := d.net.run(d.dev); err != nil {
 			return fmt.Errorf("%s: %w", Name, err)
 		}
 		kept := d.live[:0]
@@ -70,26 +72,31 @@ func (d *Drafter) admit(rows []*drafter.Row) {
 		case s.lost:
 			r.Decline = CacheFull
 			continue
-		case len(r.Known) != 1 || r.Position != s.at || len(s.state) == 0 || s.at < s.from:
+		case len(r.Known) != 1 || r.Position != s.at || len(s.last) == 0 || s.at < s.from:
 			r.Decline = StateMissing
 			continue
 		}
 		c := &d.chains[i]
-		*c = chaining{row: r, seq: s, next: r.Known[0], state: append(c.state[:0], s.state...), sure: 1}
+		*c = chaining{row: r, seq: s, next: r.Known[0], state: append(c.state[:0], s.last...), sure: 1}
 		c.chain, c.release = r.ForkChain(d.opts.Noise)
 		d.live = append(d.live, c)
 	}
 }
 
-// extend takes every live row's next entry into the program. A row for which
-// there is no room keeps what it has.
-func (d *Drafter) extend(step int) {
+// extend takes every live row's next entry into the program, at first with
+// those it owes. A row for which there is no room keeps what it has.
+func (d *Drafter) extend(step int) error {
 	d.net.begin()
+	if step == 0 {
+		if err := d.settleAll(); err != nil {
+			return err
+		}
+	}
 	kept := d.live[:0]
 	for _, c := range d.live {
 		s := c.seq
 		position := s.at + step
-		// The pending token's entry may be there from a round that was not
+		// The pending token's entry may be there from a proposal that was not
 		// verified; it is made anew, for its output.
 		err := s.cache.Truncate(position)
 		if err == nil {
@@ -101,10 +108,28 @@ func (d *Drafter) extend(step int) {
 			}
 			continue
 		}
-		d.net.entry(s.cache, position, s.from, c.next, c.state)
+		d.net.entry(s.cache, position, s.from, c.next, c.state, true)
+		if step == 0 {
+			s.made, s.states = position+1, s.states[:0]
+		}
 		kept = append(kept, c)
 	}
 	d.live = kept
+	return nil
+}
+
+// settleAll takes the owed entries of all live rows into the program, and runs
+// it when there would be no room for the pending ones behind them.
+func (d *Drafter) settleAll() error {
+	for _, c := range d.live {
+		if err := d.settle(c.seq); err != nil {
+			return err
+		}
+	}
+	if d.net.Rows+len(d.live) > model.Chunk {
+		return d.net.run(d.dev)
+	}
+	return nil
 }
 
 // step takes the token that row i of the pass predicts, and tells whether

@@ -9,16 +9,27 @@ import (
 )
 
 // seq is the head's state for one sequence.
+//
+// Entries are made when they are needed: before the head proposes, or when many
+// are owed, so that a head that is not asked costs next to nothing.
 type seq struct {
 	d *Drafter
 	// cache holds the entries; its length is at, or one more when the pending
 	// token's entry has been made already.
 	cache *kvcache.Seq
-	from  int       // entries before it were never made
-	lost  bool      // there was no memory for the entries
-	at    int       // the target's position
-	state []float32 // the target's hidden state at at−1; empty when not known
+	from  int  // entries before it were never made, nor will be
+	made  int  // entries before it, from from on, are made
+	lost  bool // there was no memory for the entries
+	at    int  // the target's position
+	// states are the target's hidden states at made−1, made, …, at−1: what the
+	// owed entries and that of the pending token read.
+	states []float32
+	// last is the state at at−1; empty when it was never seen.
+	last []float32
 }
+
+// owedLimit is how many entries are owed at most.
+const owedLimit = 64
 
 func (s *seq) Drafter() drafter.Drafter { return s.d }
 func (s *seq) Position() int            { return s.at }
@@ -37,7 +48,7 @@ func (d *Drafter) Open(o drafter.Opening) (drafter.Seq, error) {
 	if o.Cached < 0 || o.Cached > len(o.Tokens) {
 		return nil, fmt.Errorf("open a %s sequence: %d tokens cached of %d", Name, o.Cached, len(o.Tokens))
 	}
-	s := &seq{d: d, at: o.Cached, from: 1}
+	s := &seq{d: d, at: o.Cached, from: 1, made: 1}
 	if o.Cached == 0 {
 		s.cache = d.net.Cache().Open()
 		return s, nil
@@ -47,12 +58,14 @@ func (d *Drafter) Open(o drafter.Opening) (drafter.Seq, error) {
 	have := s.cache.Len()
 	if have == o.Cached {
 		if h, ok := s.cache.State(border{}, have/compute.PageSize-1); ok {
-			s.state = append(s.state, h.([]float32)...)
+			s.last = append(s.last, h.([]float32)...)
+			s.states = append(s.states, s.last...)
+			s.made = o.Cached
 			return s, nil
 		}
 	}
 	// What is missing was never seen: entries begin behind the next token.
-	s.from = o.Cached + 1
+	s.from, s.made = o.Cached+1, o.Cached+1
 	s.append(o.Tokens[have:o.Cached])
 	return s, nil
 }
@@ -73,7 +86,7 @@ func (s *seq) append(tokens []int32) bool {
 // Fork copies the state; entries are shared until one of the two goes on.
 func (s *seq) Fork() (drafter.Seq, error) {
 	c := *s
-	c.state = append([]float32(nil), s.state...)
+	c.states, c.last = append([]float32(nil), s.states...), append([]float32(nil), s.last...)
 	if !s.lost {
 		var err error
 		if c.cache, err = s.cache.Fork(); err != nil {
@@ -88,6 +101,12 @@ func (s *seq) Close() error {
 	if s.lost || s.cache == nil {
 		return nil
 	}
+	if s.from == 1 && s.made < s.at {
+		s.d.net.begin()
+		if s.d.settle(s) != nil || s.d.net.run(s.d.dev) != nil {
+			s.from = s.at
+		}
+	}
 	if s.from == 1 && s.cache.Truncate(s.at) == nil {
 		s.cache.Publish()
 	}
@@ -96,8 +115,7 @@ func (s *seq) Close() error {
 	return nil
 }
 
-// Observe makes the entries of the committed tokens from the target's states,
-// for all sequences together.
+// Observe takes in the states of the committed tokens.
 func (d *Drafter) Observe(outcomes []*drafter.Outcome) error {
 	d.net.begin()
 	for _, o := range outcomes {
@@ -114,46 +132,58 @@ func (d *Drafter) Observe(outcomes []*drafter.Outcome) error {
 			return fmt.Errorf("%s: %w", Name, err)
 		}
 	}
-	if err := d.net.run(d.dev, false); err != nil {
+	if err := d.net.run(d.dev); err != nil {
 		return fmt.Errorf("%s: %w", Name, err)
 	}
 	return nil
 }
 
-// learn takes the entries of an outcome's tokens into the program, which is run
-// whenever it is full. The entry of the first token may be there already.
+// learn keeps the states of an outcome's tokens, and takes entries into the
+// program when too many are owed.
 func (d *Drafter) learn(s *seq, o *drafter.Outcome) error {
 	n := len(o.Committed)
-	made := 0
+	have := 0
 	if !s.lost {
-		made = min(s.cache.Len()-s.at, n)
+		have = min(s.cache.Len()-s.at, n)
 	}
 	s.at = o.After()
-	if !s.append(o.Committed[made:]) || n == 0 {
+	if !s.append(o.Committed[have:]) || n == 0 {
 		return nil
 	}
-	for i := made; i < n; i++ {
-		state := s.state
-		if i > 0 {
-			state = o.Hidden[0].Row(i - 1)
+	for i := range n {
+		if o.Position+i >= s.made-1 {
+			s.states = append(s.states, o.Hidden[0].Row(i)...)
 		}
-		position := o.Position + i
-		if position < s.from || len(state) == 0 {
-			continue
-		}
-		if d.net.full() {
-			if err := d.net.run(d.dev, false); err != nil {
-				return err
-			}
-		}
-		d.net.entry(s.cache, position, s.from, o.Committed[i], state)
 	}
 	for page := o.Position / compute.PageSize; (page+1)*compute.PageSize <= s.at; page++ {
-		last := append([]float32(nil), o.Hidden[0].Row((page+1)*compute.PageSize-1-o.Position)...)
-		if err := s.cache.SetState(border{}, page, last); err != nil {
+		state := append([]float32(nil), o.Hidden[0].Row((page+1)*compute.PageSize-1-o.Position)...)
+		if err := s.cache.SetState(border{}, page, state); err != nil {
 			return err
 		}
 	}
-	s.state = append(s.state[:0], o.Hidden[0].Row(n-1)...)
+	s.last = append(s.last[:0], o.Hidden[0].Row(n-1)...)
+	if s.owed() < owedLimit {
+		return nil
+	}
+	return d.settle(s)
+}
+
+// owed is the number of entries that could be made and are not.
+func (s *seq) owed() int { return max(s.at-s.made, 0) }
+
+// settle takes the owed entries into the program, which is run whenever it is
+// full.
+func (d *Drafter) settle(s *seq) error {
+	tokens := s.cache.Tokens()
+	for p := s.made; p < s.at; p++ {
+		if d.net.full() {
+			if err := d.net.run(d.dev); err != nil {
+				return err
+			}
+		}
+		d.net.entry(s.cache, p, s.from, tokens[p], s.states[(p-s.made)*d.width:][:d.width], false)
+	}
+	s.made = max(s.made, s.at)
+	s.states = append(s.states[:0], s.last...)
 	return nil
 }
