@@ -53,6 +53,7 @@ func (d *fakeDevice) Alloc(int) (compute.Buffer, error) { return nil, errors.Err
 func (d *fakeDevice) LoadLinear(...compute.LinearPart) (compute.Linear, error) {
 	return nil, errors.ErrUnsupported
 }
+
 func (d *fakeDevice) LoadTable(*checkpoint.Tensor) (compute.Table, error) {
 	return nil, errors.ErrUnsupported
 }

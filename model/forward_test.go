@@ -2,10 +2,12 @@ package model_test
 
 import (
 	"errors"
+	"math"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"surmise/checkpoint"
 	"surmise/compute"
@@ -13,6 +15,8 @@ import (
 	"surmise/kvcache"
 	"surmise/model"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // flaky is a device whose Run fails, or does nothing, when told so.
 type flaky struct {
@@ -115,6 +119,39 @@ func TestArgmaxOnlyRowsHandOutNoLogitsAndTheSameTokens(t *testing.T) {
 			require.Equal(t, b.Rows[r].ArgmaxOnly, b.Logits(r, i) == nil)
 		}
 	}
+}
+
+func TestGivenNaNInOneSequenceWhenForwardedThenOnlyItsRowIsNaN(t *testing.T) {
+	for _, d := range devices {
+		m := fixture(t, d.make(t), "gemma3", model.Options{})
+		s := truth(t, "gemma3", model.Options{}, 1)
+		sick, well := m.Cache().Open(), m.Cache().Open()
+		s.forward(t, m, sick, 10)
+		s.forward(t, m, well, 70)
+		poison(t, m, sick, 9)
+		b := &model.Batch{Rows: []model.Row{row(sick, 1, s.tokens[10]), row(well, 2, s.tokens[70:72]...), row(m.Cache().Open(), 2, s.tokens[:2]...)}}
+		b.Rows[2].ArgmaxOnly = true
+		require.NoError(t, m.Forward(b))
+		_, ok := b.Argmax(0, 0)
+		require.False(t, ok)
+		s.requireBits(t, b, 1, 70, 2)
+		token, ok := b.Argmax(2, 1)
+		require.True(t, ok)
+		require.Equal(t, canon.Argmax(floats(s.logits[1])), token)
+
+		b.Rows = []model.Row{{Seq: sick, Tokens: s.tokens[11:12], Logits: 1, ArgmaxOnly: true}}
+		require.NoError(t, m.Forward(b))
+		_, ok = b.Argmax(0, 0)
+		require.False(t, ok, "also where the device takes the maximum")
+	}
+}
+
+func floats(bits []uint32) []float32 {
+	v := make([]float32, len(bits))
+	for i, b := range bits {
+		v[i] = math.Float32frombits(b)
+	}
+	return v
 }
 
 func TestDecodingAllocatesNothingOnceWarm(t *testing.T) {

@@ -37,7 +37,8 @@ func TestAgreementWithLlamaCpp(t *testing.T) {
 			require.NoError(t, err)
 			var answers llamaAnswers
 			require.NoError(t, json.Unmarshal(text, &answers))
-			m := open(t, onCPU(t, 0), testmodels.Path(t, name), model.Options{Context: 2100})
+			path := testmodels.Path(t, name)
+			m := open(t, onCPU(t, 0), path, model.Options{Context: 2100})
 
 			equal, tokens, whole, widest := 0, 0, 0, 0.0
 			for _, a := range answers.Answers {

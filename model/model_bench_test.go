@@ -16,7 +16,8 @@ func BenchmarkForward(b *testing.B) {
 	for _, name := range realModels {
 		for _, rows := range []int{1, 2, 3, 4, 6, 8, 12, 16} {
 			b.Run(fmt.Sprintf("%s/rows=%d", name, rows), func(b *testing.B) {
-				m := open(b, onCPU(b, 0), testmodels.Path(b, name), model.Options{Context: 512})
+				path := testmodels.Path(b, name)
+				m := open(b, onCPU(b, 0), path, model.Options{Context: 512})
 				seq := m.Cache().Open()
 				forward(b, m, seq, 256, 0)
 				forward(b, m, seq, rows, rows) // warm up
@@ -37,7 +38,8 @@ func BenchmarkForward(b *testing.B) {
 func BenchmarkPrefill(b *testing.B) {
 	for _, name := range realModels {
 		b.Run(name, func(b *testing.B) {
-			m := open(b, onCPU(b, 0), testmodels.Path(b, name), model.Options{Context: 512})
+			path := testmodels.Path(b, name)
+			m := open(b, onCPU(b, 0), path, model.Options{Context: 512})
 			for range b.N {
 				seq := m.Cache().Open()
 				forward(b, m, seq, 512, 1)

@@ -43,8 +43,12 @@ func (p *pass) init(m *Model) error {
 		view *compute.View
 		cols int
 	}{
-		{&p.x, s.Hidden}, {&p.normed, s.Hidden}, {&p.last, s.Hidden},
-		{&p.qkv, q + 2*kv}, {&p.attn, q}, {&p.gateUp, 2 * s.FFN},
+		{&p.x, s.Hidden},
+		{&p.normed, s.Hidden},
+		{&p.last, s.Hidden},
+		{&p.qkv, q + 2*kv},
+		{&p.attn, q},
+		{&p.gateUp, 2 * s.FFN},
 	} {
 		buf, err := m.dev.Alloc(maxChunk * b.cols)
 		if err != nil {

@@ -50,8 +50,9 @@ func TestRealCheckpointsContinueEnglishSensibly(t *testing.T) {
 func TestRealCheckpointsGiveTheBitsOfSingleSteps(t *testing.T) {
 	for _, name := range realModels {
 		t.Run(name, func(t *testing.T) {
-			m := open(t, onCPU(t, 0), testmodels.Path(t, name), model.Options{Context: 1024})
-			three := open(t, onCPU(t, 3), testmodels.Path(t, name), model.Options{Context: 1024})
+			path := testmodels.Path(t, name)
+			m := open(t, onCPU(t, 0), path, model.Options{Context: 1024})
+			three := open(t, onCPU(t, 3), path, model.Options{Context: 1024})
 			seq, other := m.Cache().Open(), three.Cache().Open()
 			for _, p := range []int{250, 508} {
 				forward(t, m, seq, p-seq.Len(), 0)

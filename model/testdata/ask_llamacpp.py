@@ -14,7 +14,7 @@ import json
 import sys
 
 import numpy as np
-from llama_cpp import Llama
+from llama_cpp import Llama, llama_get_logits_ith
 
 PROMPTS = [
     "The lighthouse keeper climbed the stairs every evening to light the lamp.",
@@ -49,31 +49,31 @@ def log_softmax(x):
 def main():
     path = sys.argv[1]
     text = "\n".join(open(f, encoding="utf-8").read() for f in sys.argv[2:])
-    llama = Llama(path, n_ctx=2100, n_threads=2, n_batch=512, logits_all=True, verbose=False)
+    llama = Llama(path, n_ctx=2100, n_threads=2, n_batch=64, verbose=False)
     vocab = llama.n_vocab()
 
     def evaluate(tokens):
+        """The scores behind the last token."""
         llama.eval(tokens)
-        n = llama.n_tokens
-        return llama.scores[n - len(tokens):n, :vocab]
+        return np.ctypeslib.as_array(llama_get_logits_ith(llama.ctx, -1), (vocab,))
 
     answers = []
     for prompt in PROMPTS:
         llama.reset()
         tokens = llama.tokenize(prompt.encode(), add_bos=True)
-        scores, out = evaluate(tokens)[-1], []
+        scores, out = evaluate(tokens), []
         for _ in range(256):
             out.append(int(scores.argmax()))
-            scores = evaluate(out[-1:])[-1]
+            scores = evaluate(out[-1:])
         answers.append(dict(prompt=tokens, greedy=out))
 
     llama.reset()
     tokens = llama.tokenize(text.encode(), add_bos=True)[:2001]
     nexts, tops = [], []
-    for i, scores in enumerate(evaluate(tokens)[:-1]):
-        p = log_softmax(scores)
+    for i in range(len(tokens) - 1):
+        p = log_softmax(evaluate(tokens[i:i + 1]))
         nexts.append(float(p[tokens[i + 1]]))
-        top = np.argsort(-p)[:20]
+        top = np.argpartition(-p, 20)[:20]
         tops.append([[int(t), float(p[t])] for t in top])
     json.dump(dict(answers=answers, text=dict(tokens=tokens, next=nexts, top=tops)), sys.stdout)
 
