@@ -269,13 +269,7 @@ func (s *scratch) tailFree(r *row, z float64, minKeep int) cutoff {
 			cum += second(i)
 		}
 		if cum > limit && i >= minKeep {
-			c := cutoff{cut: keys[i-1]}
-			for _, k := range keys[i:] {
-				if k>>32 == c.cut>>32 {
-					c.over++
-				}
-			}
-			return c
+			return r.cutAt(keys[i-1], keys[i:])
 		}
 	}
 	return r.cutoff()

@@ -45,11 +45,5 @@ func (c *Chain) setFiltersSorted(s *scratch, r *row, renormalize bool) {
 	if n >= len(keys) {
 		return
 	}
-	f := cutoff{cut: keys[n-1]}
-	for _, k := range keys[n:] {
-		if k>>32 == f.cut>>32 {
-			f.over++
-		}
-	}
-	r.narrow(f)
+	r.narrow(r.cutAt(keys[n-1], keys[n:]))
 }

@@ -114,9 +114,19 @@ func (s *scratch) topK(r *row, k int) cutoff {
 			return r.cutoff()
 		}
 	}
-	c := cutoff{cut: selectLargest(keys, k-1)}
-	for _, x := range keys[k:] {
-		if x>>32 == c.cut>>32 {
+	last := selectLargest(keys, k-1)
+	return r.cutAt(last, keys[k:])
+}
+
+// cutAt returns the cutoff whose last survivor is last; below are the row's
+// survivors behind it.
+func (r *row) cutAt(last key, below []key) cutoff {
+	c := cutoff{cut: last}
+	if last>>32 == r.cut>>32 {
+		c.over = r.over
+	}
+	for _, k := range below {
+		if k>>32 == last>>32 {
 			c.over++
 		}
 	}
@@ -129,8 +139,8 @@ func (s *scratch) byWeight(r *row, t uint64) cutoff {
 	if t == 0 {
 		return r.cutoff()
 	}
-	if t >= vocab.One {
-		return cutoff{cut: keyOf(r.max, math.MaxInt32)}
+	if t > vocab.One { // no token has that much: the first of the largest
+		return s.topK(r, 1)
 	}
 	// Outside a narrow band around log t the order of logits decides; inside,
 	// the weights themselves do, because exp rises only up to its rounding.
@@ -144,9 +154,6 @@ func (s *scratch) byWeight(r *row, t uint64) cutoff {
 		if k>>32<<32 < c.cut && uint64(r.weight(z)) >= t {
 			c.cut = k >> 32 << 32 // with every tie
 		}
-	}
-	if c.cut > keyOf(r.max, math.MaxInt32) {
-		c.cut = keyOf(r.max, math.MaxInt32)
 	}
 	return c
 }
@@ -209,11 +216,7 @@ func (s *scratch) finish(r *row, lo, hi float32, above, need uint64) cutoff {
 	for i := len(keys) - 1; i >= 0; i-- {
 		above += uint64(r.weight(logitOf(keys[i])))
 		if above >= need {
-			c := cutoff{cut: keys[i]}
-			for i--; i >= 0 && keys[i]>>32 == c.cut>>32; i-- {
-				c.over++
-			}
-			return c
+			return r.cutAt(keys[i], keys[:i])
 		}
 	}
 	return r.cutoff()
