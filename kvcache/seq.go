@@ -127,7 +127,7 @@ func firstPage(n, reach int) int { return max(0, n-reach) / compute.PageSize }
 
 // Mark keeps what is needed to cut back to the present length, and Slack
 // positions further, however far the sequence grows, until Unmark. A second
-// Mark replaces the first.
+// Mark replaces the first. (A model marks the sequences of a forward.)
 func (s *Seq) Mark() {
 	s.Unmark()
 	s.mark = len(s.tokens)

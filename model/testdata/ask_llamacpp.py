@@ -49,7 +49,7 @@ def log_softmax(x):
 def main():
     path = sys.argv[1]
     text = "\n".join(open(f, encoding="utf-8").read() for f in sys.argv[2:])
-    llama = Llama(path, n_ctx=2100, n_threads=2, n_batch=64, verbose=False)
+    llama = Llama(path, n_ctx=2100, n_threads=1, n_batch=64, verbose=False)
     vocab = llama.n_vocab()
 
     def evaluate(tokens):
@@ -66,6 +66,7 @@ def main():
             out.append(int(scores.argmax()))
             scores = evaluate(out[-1:])
         answers.append(dict(prompt=tokens, greedy=out))
+        print(len(answers), "of", len(PROMPTS), "prompts", file=sys.stderr)
 
     llama.reset()
     tokens = llama.tokenize(text.encode(), add_bos=True)[:2001]
