@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"time"
 
 	"surmise/checkpoint"
 	"surmise/compute"
@@ -44,6 +45,10 @@ type Setup struct {
 	Kinds *drafter.Kinds
 	// Engine are the engine's options. Width and Counters are set by Open.
 	Engine Options
+	// Costs gives what forwards take by their number of tokens, if that was
+	// measured, for the automatic width; without it the width learns from the
+	// rounds themselves.
+	Costs func(*Instance) map[int]time.Duration
 	// Progress is told of stored bytes done while weights are loaded.
 	Progress func(done, total int64)
 	// Warn takes warnings; nil drops them.
@@ -61,6 +66,8 @@ type DraftSetup struct {
 	BlockSize string
 	// Options are settings of the kind by name.
 	Options map[string]string
+	// Optional turns a drafter that cannot be opened into a warning.
+	Optional bool
 }
 
 // Instance is an engine with all it stands on.
@@ -136,9 +143,6 @@ func (s Setup) parse() (settings, error) {
 	if out.width, err = drafter.ParseWidth(size); err != nil {
 		return out, err
 	}
-	if size == Auto {
-		out.width = drafter.NewAuto(drafter.NewCosts(nil), drafter.MaxWidth)
-	}
 	return out, s.Draft.check(s.Kinds)
 }
 
@@ -206,10 +210,21 @@ func Open(s Setup) (in *Instance, err error) {
 		return in, fmt.Errorf("%s: the tokenizer has %d tokens, but the model only %d", in.Checkpoint.Path(), n, v)
 	}
 	if err := in.openDrafter(s); err != nil {
-		return in, err
+		if !s.Draft.Optional {
+			return in, err
+		}
+		in.Drafter = nil
+		s.warn(fmt.Sprintf("no drafter, decoding plainly: %v", err))
 	}
 	o := s.Engine
 	o.Width, o.Counters = set.width, in.Counters
+	if _, own := set.width.(drafter.Own); own && in.Drafter != nil {
+		var table map[int]time.Duration
+		if s.Costs != nil {
+			table = s.Costs(in)
+		}
+		o.Width = drafter.NewAuto(drafter.NewCosts(table), drafter.MaxWidth)
+	}
 	in.Engine = New(in.Model, in.Tokenizer, o)
 	return in, nil
 }
@@ -276,10 +291,17 @@ func (in *Instance) chooseKind(s Setup) (string, error) {
 		}
 		return found.Kind, nil
 	}
-	if s.Warn != nil {
-		s.Warn(fmt.Sprintf("draft kind %s is used as asked, but %s looks like %s (%s)", s.Draft.Kind, ck.Path(), found.Kind, found.Because))
+	// A kind that checkpoints are detected as can be at odds with this one.
+	if k := s.Draft.Kind; k == drafter.FullModel || k == drafter.MTP || k == drafter.DFlash {
+		s.warn(fmt.Sprintf("draft kind %s is used as asked, but %s looks like %s (%s)", k, ck.Path(), found.Kind, found.Because))
 	}
 	return s.Draft.Kind, nil
+}
+
+func (s Setup) warn(message string) {
+	if s.Warn != nil {
+		s.Warn(message)
+	}
 }
 
 // kindWithoutModel is what Auto means without a draft model.

@@ -60,19 +60,17 @@ func Kind() drafter.Kind {
 			return nil, fmt.Errorf("draft kind %s takes no draft model, got %s", Name, c.Checkpoint.Path())
 		}
 		var o Options
+		fields := map[string]*int{"min-match": &o.MinMatch, "max-width": &o.MaxWidth}
 		for name, value := range c.Options {
+			field, ok := fields[name]
+			if !ok {
+				return nil, fmt.Errorf("draft kind %s: unknown option %q: want min-match or max-width", Name, name)
+			}
 			n, err := strconv.Atoi(value)
 			if err != nil {
 				return nil, fmt.Errorf("draft kind %s: option %s %q is not a number", Name, name, value)
 			}
-			switch name {
-			case "min-match":
-				o.MinMatch = n
-			case "max-width":
-				o.MaxWidth = n
-			default:
-				return nil, fmt.Errorf("draft kind %s: unknown option %q: want min-match or max-width", Name, name)
-			}
+			*field = n
 		}
 		return New(o)
 	}}

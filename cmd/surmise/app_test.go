@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -69,6 +70,10 @@ func surmise(t *testing.T, stdin string, args ...string) result {
 
 func surmiseContext(t *testing.T, ctx context.Context, stdin string, args ...string) result {
 	t.Helper()
+	return runApp(ctx, stdin, nil, args...)
+}
+
+func runApp(ctx context.Context, stdin string, change func(*app), args ...string) result {
 	var out, errs bytes.Buffer
 	now := time.Unix(0, 0)
 	a := &app{
@@ -79,6 +84,9 @@ func surmiseContext(t *testing.T, ctx context.Context, stdin string, args ...str
 			return now
 		},
 		random: func() uint64 { return 42 },
+	}
+	if change != nil {
+		change(a)
 	}
 	status := a.execute(ctx, args)
 	return result{status, out.String(), errs.String()}
@@ -163,6 +171,50 @@ func TestTheTemplateIsUsedUnlessRaw(t *testing.T) {
 	raw := surmise(t, "", "generate", "-m", dir, "-p", "hello", "-n", "4", "--raw", "--json")
 	require.Contains(t, templated.out, `"prompt_n":23`) // (user)hello, the end token, (assistant)
 	require.Contains(t, raw.out, `"prompt_n":5`)
+}
+
+func TestWithoutAModelTheFamilyInsideIsUsed(t *testing.T) {
+	dir := checkpointDir(t, false)
+	inside := func(a *app) {
+		a.family = &family{
+			files: os.DirFS(filepath.Dir(dir)), about: "a tiny model", target: filepath.Base(dir),
+			drafters: map[string]string{"full-model": filepath.Base(dir)},
+		}
+	}
+	want := surmise(t, "", "generate", "-m", dir, "-p", "hello", "-n", "20")
+	for _, kind := range []string{"none", "full-model"} {
+		r := runApp(t.Context(), "", inside, "generate", "-p", "hello", "-n", "20", "--draft-kind", kind, "--draft-block-size", "4")
+		require.Equal(t, statusOK, r.status, r.errors)
+		require.Contains(t, r.errors, "using a tiny model")
+		require.Equal(t, want.out, r.out)
+		require.Equal(t, kind == "full-model", strings.Contains(r.errors, "full-model: "), r.errors)
+	}
+	require.Equal(t, statusOK, runApp(t.Context(), "", inside, "inspect").status)
+	require.Equal(t, "71,72\n", runApp(t.Context(), "", inside, "tokenize", "-p", "hi", "--ids").out)
+}
+
+func TestAnOptionalDrafterThatCannotBeOpenedIsAWarning(t *testing.T) {
+	dir := checkpointDir(t, false)
+	want := surmise(t, "", "generate", "-m", dir, "-p", "hello", "-n", "8")
+	r := surmise(t, "", "generate", "-m", dir, "-p", "hello", "-n", "8", "--draft-model", "/nonexistent", "--draft-optional")
+	require.Equal(t, statusOK, r.status, r.errors)
+	require.Contains(t, r.errors, "warning: no drafter, decoding plainly")
+	require.Equal(t, want.out, r.out)
+}
+
+func TestDraftedTextIsColouredOnATerminalOnly(t *testing.T) {
+	dir := checkpointDir(t, false)
+	args := []string{"generate", "-m", dir, "-p", "abcabcabc", "-n", "60", "--prompt-lookup", "--draft-block-size", "8", "--show-drafts"}
+	plain := surmise(t, "", args...)
+	require.NotContains(t, plain.out, "\x1b[")
+	coloured := runApp(t.Context(), "", func(a *app) { a.stdoutTTY = true }, args...)
+	require.Contains(t, coloured.out, "\x1b[")
+	require.Equal(t, plain.out, regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(strings.TrimSuffix(coloured.out, "\n"), ""))
+	never := runApp(t.Context(), "", func(a *app) {
+		a.stdoutTTY = true
+		a.getenv = func(name string) string { return map[string]string{"NO_COLOR": "1"}[name] }
+	}, args...)
+	require.NotContains(t, never.out, "\x1b[")
 }
 
 func TestSeveralSamplesAreListed(t *testing.T) {

@@ -35,9 +35,15 @@ func (a *app) addModel(cmd *cobra.Command, f *modelFlags) {
 	fl.StringVar(&d.BlockSize, "draft-block-size", engine.Auto, "cap on the tokens proposed in a round: 1 to 64, or auto")
 	a.alias("draft-block-size", "draft", "draft-max", "spec-draft-n-max")
 	fl.Bool("prompt-lookup", false, "short for --draft-kind prompt-lookup")
+	fl.String("draft-quantize", "", "quantize the draft model's float weights: q8_0, q4_0 or none")
+	fl.String("draft-noise", "", "at a temperature above 0 draft with the target's own noise (shared) or not (off)")
+	fl.BoolVar(&d.Optional, "draft-optional", false, "go on without a drafter that cannot be opened")
 }
 
-// finish completes the settings after flags are parsed and checks what can be
+// draftOptions are flags that are options of kinds that run a network.
+var draftOptions = map[string]string{"draft-quantize": "quantize", "draft-noise": "noise"}
+
+// finishModel completes the settings after flags are parsed and checks what can be
 // checked without opening a file.
 func (a *app) finishModel(cmd *cobra.Command, f *modelFlags) error {
 	if on, err := cmd.Flags().GetBool("prompt-lookup"); err == nil && on {
@@ -46,18 +52,19 @@ func (a *app) finishModel(cmd *cobra.Command, f *modelFlags) error {
 		}
 		f.setup.Draft.Kind = "prompt-lookup"
 	}
+	for flag, option := range draftOptions {
+		if x := cmd.Flags().Lookup(flag); x != nil && x.Changed {
+			if f.setup.Draft.Options == nil {
+				f.setup.Draft.Options = map[string]string{}
+			}
+			f.setup.Draft.Options[option] = x.Value.String()
+		}
+	}
 	f.setup.Kinds = a.kinds
-	if err := needModel(f.setup.Model); err != nil {
+	if err := a.useFamily(f); err != nil {
 		return err
 	}
 	return usage(f.setup.Check())
-}
-
-func needModel(path string) error {
-	if path == "" {
-		return usage(fmt.Errorf("no model given: say --model PATH, a GGUF file, a Hugging Face directory, or a folder that holds exactly one of them"))
-	}
-	return nil
 }
 
 // open loads what the flags say, with a bar on a terminal.

@@ -38,9 +38,6 @@ func (a *app) inspectCommand() *cobra.Command {
 				}
 				*path = args[0]
 			}
-			if err := needModel(*path); err != nil {
-				return err
-			}
 			return a.inspect(f)
 		},
 	}
@@ -90,7 +87,7 @@ type tensorInfo struct {
 }
 
 func (a *app) inspect(f *inspectFlags) (err error) {
-	ck, err := checkpoint.Open(f.model.setup.Model)
+	ck, err := a.openCheckpoint(&f.model)
 	if err != nil {
 		return err
 	}

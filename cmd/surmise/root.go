@@ -34,6 +34,7 @@ type app struct {
 	now                            func() time.Time
 	random                         func() uint64
 
+	family  *family // models inside the program; nil for none
 	kinds   *drafter.Kinds
 	aliases map[string]string // of flags
 }

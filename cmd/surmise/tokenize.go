@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"surmise/checkpoint"
 	"surmise/tokenizer"
 )
 
@@ -43,9 +42,6 @@ func (a *app) tokenizeCommand() *cobra.Command {
 }
 
 func (a *app) tokenize(cmd *cobra.Command, f *tokenizeFlags) (err error) {
-	if err := needModel(f.model.setup.Model); err != nil {
-		return err
-	}
 	if f.json && f.idsOnly {
 		return usage(errors.New("--json together with --ids: leave one of them out"))
 	}
@@ -54,7 +50,7 @@ func (a *app) tokenize(cmd *cobra.Command, f *tokenizeFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	ck, err := checkpoint.Open(f.model.setup.Model)
+	ck, err := a.openCheckpoint(&f.model)
 	if err != nil {
 		return err
 	}
