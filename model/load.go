@@ -19,6 +19,7 @@ type loader struct {
 
 	done, total int64 // stored bytes
 	bytes, macs int64 // of the linears loaded
+	floatMACs   int64 // those of macs whose weights are floats
 	err         error
 }
 
@@ -120,6 +121,9 @@ func (ld *loader) linear(parts ...compute.LinearPart) compute.Linear {
 	ld.bytes += w.Bytes()
 	ld.macs += w.MACs()
 	for _, p := range parts {
+		if p.StoredType().Float() {
+			ld.floatMACs += int64(p.Weight.Rows()) * int64(p.Weight.Cols())
+		}
 		ld.report(p.Weight)
 	}
 	return w

@@ -182,7 +182,7 @@ func (m *Model) describe(cfg *checkpoint.Config, opts Options, ld *loader) {
 		Heads: cfg.Heads, KVHeads: cfg.KVHeads, HeadDim: cfg.HeadDim, FFN: cfg.FFN,
 		Context: opts.Context, Trained: cfg.Context, RMSEps: cfg.RMSEps,
 		Windows: make([]int, cfg.Layers), BOS: cfg.BOS, EOS: slices.Clone(cfg.EOS),
-		KV: opts.KV, Bytes: ld.bytes, MACs: ld.macs,
+		KV: opts.KV, Bytes: ld.bytes, MACs: ld.macs, FloatMACs: ld.floatMACs,
 	}
 	for l := range cfg.LayerTypes {
 		// A window as wide as the context hides nothing.

@@ -52,6 +52,7 @@ type Spec struct {
 	KV           compute.KVType
 	Bytes        int64 // weights that one forward reads
 	MACs         int64 // multiply-adds for one row with logits, attention apart
+	FloatMACs    int64 // those of MACs whose weights are floats
 }
 
 // Batch is the rows of one Forward. It may be used again and again.

@@ -1,0 +1,294 @@
+package costs
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"surmise/checkpoint"
+	"surmise/compute"
+	"surmise/compute/cpu"
+	"surmise/model"
+	"surmise/verify/verifytest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// clocked is a target whose forwards take what a function says.
+type clocked struct {
+	*verifytest.Target
+	now  time.Time
+	runs []int // numbers of rows in order, the filling of the context first
+}
+
+func newClocked(t require.TestingT, context int, cost func(run, rows int) time.Duration) *clocked {
+	target, err := verifytest.New(verifytest.Options{Context: context})
+	require.NoError(t, err)
+	c := &clocked{Target: target, now: time.Unix(0, 0)}
+	target.Before = func(b *model.Batch) error {
+		rows := len(b.Rows[0].Tokens)
+		c.now = c.now.Add(cost(len(c.runs), rows))
+		c.runs = append(c.runs, rows)
+		return nil
+	}
+	return c
+}
+
+func (c *clocked) clock() time.Time { return c.now }
+
+func linear(_, rows int) time.Duration { return time.Duration(10+rows) * time.Millisecond }
+
+// Whatever the machine does in between, the medians are those of the forwards,
+// and the target is left as it was.
+func TestMeasureGivesMediansAndLeavesNoTrace(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		hiccup := rapid.IntRange(7, 20).Draw(t, "every so many forwards one takes long")
+		c := newClocked(t, 512, func(run, rows int) time.Duration {
+			if run%hiccup == 0 {
+				return time.Second
+			}
+			return linear(run, rows)
+		})
+		behind := rapid.IntRange(0, 448).Draw(t, "context")
+		table, err := Measure(context.Background(), c, Options{
+			Context: behind, Clock: c.clock, Budget: time.Hour, Seed: rapid.Uint64().Draw(t, "seed"),
+		})
+		require.NoError(t, err)
+		require.Equal(t, behind, table.Context)
+		require.Len(t, table.Forward, len(Rows()))
+		for rows, d := range table.Forward {
+			require.Equal(t, linear(0, rows), d)
+		}
+		require.Zero(t, table.Limits, "this device cannot tell")
+		require.Empty(t, table.Roofline)
+		require.Zero(t, c.Cache().Stats().Sequences)
+		require.NoError(t, c.Close())
+	})
+}
+
+// All numbers of rows take turns: in every pass each comes once.
+func TestMeasureInterleaves(t *testing.T) {
+	c := newClocked(t, 512, linear)
+	defer c.Close()
+	const repeats = 5
+	_, err := Measure(context.Background(), c, Options{Clock: c.clock, Repeats: repeats})
+	require.NoError(t, err)
+	runs := c.runs[1:] // without the one to warm up
+	require.Len(t, runs, (repeats+1)*len(Rows()))
+	var orders [][]int
+	for len(runs) > 0 {
+		pass := runs[:len(Rows())]
+		runs = runs[len(Rows()):]
+		require.ElementsMatch(t, Rows(), pass)
+		orders = append(orders, pass)
+	}
+	require.Equal(t, Rows(), orders[0])
+	require.NotEqual(t, orders[1], orders[2])
+}
+
+// A machine too slow for the budget still gets the two smallest sizes.
+func TestMeasureKeepsToItsBudget(t *testing.T) {
+	c := newClocked(t, 512, func(_, rows int) time.Duration { return time.Duration(rows) * time.Second })
+	defer c.Close()
+	table, err := Measure(context.Background(), c, Options{Clock: c.clock, Budget: time.Millisecond})
+	require.NoError(t, err)
+	require.Equal(t, map[int]time.Duration{1: time.Second, 2: 2 * time.Second}, table.Forward)
+
+	start := c.now
+	_, err = Measure(context.Background(), c, Options{Clock: c.clock, Budget: 100 * time.Second})
+	require.NoError(t, err)
+	require.LessOrEqual(t, c.now.Sub(start), (100+64+1)*time.Second)
+}
+
+func TestMeasureRefusesWhatItCannotDo(t *testing.T) {
+	c := newClocked(t, 512, linear)
+	defer c.Close()
+	for text, o := range map[string]Options{
+		"no clock":    {},
+		"rows [0]":    {Rows: []int{0}, Clock: c.clock},
+		"rows [1 65]": {Rows: []int{65, 1}, Clock: c.clock},
+		"rows []":     {Rows: []int{}, Clock: c.clock},
+		"context 449": {Context: 449, Clock: c.clock},
+		"context -1":  {Context: -1, Clock: c.clock},
+	} {
+		_, err := Measure(context.Background(), c, o)
+		require.ErrorContains(t, err, text)
+	}
+	failed := errors.New("no more")
+	c.Before = func(b *model.Batch) error { return failed }
+	_, err := Measure(context.Background(), c, Options{Clock: c.clock})
+	require.ErrorIs(t, err, failed)
+	require.Zero(t, c.Cache().Stats().Sequences)
+}
+
+func TestMeasureEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	c := newClocked(t, 512, func(run, rows int) time.Duration {
+		if run == 20 {
+			cancel()
+		}
+		return linear(run, rows)
+	})
+	defer c.Close()
+	_, err := Measure(ctx, c, Options{Clock: c.clock})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Len(t, c.runs, 21)
+}
+
+// The work of a forward, counted by hand.
+func TestWorkOfCountsWeightsAndAttention(t *testing.T) {
+	s := model.Spec{
+		Heads: 4, KVHeads: 2, HeadDim: 8, Windows: []int{0, 10}, KV: compute.KVF16,
+		Bytes: 1000, MACs: 700, FloatMACs: 100,
+	}
+	require.Equal(t, Work{
+		Bytes:       1000 + (102+10)*2*2*8*2,
+		Int8MACs:    2 * 600,
+		Float32MACs: 2*100 + (101+102+10+10)*2*4*8,
+	}, WorkOf(s, 100, 2))
+}
+
+// On a real device there are limits, and a roofline that rises with the rows.
+func TestMeasureOnADeviceWithLimits(t *testing.T) {
+	ck, err := checkpoint.Open(filepath.Join("..", "..", "model", "testdata", "llama"))
+	require.NoError(t, err)
+	defer ck.Close()
+	dev, err := cpu.New(cpu.Options{Threads: 2})
+	require.NoError(t, err)
+	defer dev.Close()
+	m, err := model.Open(dev, ck, model.Options{})
+	require.NoError(t, err)
+	defer m.Close()
+	table, err := Measure(context.Background(), m, Options{
+		Rows: []int{1, 4, 16}, Context: 64, Limits: true, Repeats: 2, Clock: time.Now,
+	})
+	require.NoError(t, err)
+	require.Positive(t, table.Limits.Bandwidth)
+	require.Len(t, table.Roofline, 3)
+	require.Greater(t, table.Roofline[16], table.Roofline[4])
+	require.Greater(t, table.Roofline[4], table.Roofline[1])
+	for rows, d := range table.Forward {
+		require.Greater(t, d, table.Roofline[rows]/4, "nothing is much faster than the roofline")
+	}
+}
+
+func aKey() Key {
+	return Key{Machine: "m", Device: "cpu avx2 2 threads", Checkpoint: "c", Weights: 7, KV: "f16"}
+}
+
+func TestStoreGivesBackWhatWasSaved(t *testing.T) {
+	s := Store{filepath.Join(t.TempDir(), "deep", "costs")}
+	want := Table{Context: 256, Forward: map[int]time.Duration{1: 5, 64: time.Second}}
+	_, ok := s.Load(aKey())
+	require.False(t, ok, "nothing there yet")
+	require.NoError(t, s.Save(aKey(), Table{Forward: map[int]time.Duration{1: 1}}))
+	require.NoError(t, s.Save(aKey(), want))
+	got, ok := s.Load(aKey())
+	require.True(t, ok)
+	require.Equal(t, want, got)
+	files, err := os.ReadDir(s.Dir)
+	require.NoError(t, err)
+	require.Len(t, files, 1, "no temporary file is left")
+
+	for _, other := range []func(*Key){
+		func(k *Key) { k.Machine = "x" }, func(k *Key) { k.Device = "x" }, func(k *Key) { k.Checkpoint = "x" },
+		func(k *Key) { k.Weights++ }, func(k *Key) { k.KV = "f32" },
+	} {
+		k := aKey()
+		other(&k)
+		_, ok := s.Load(k)
+		require.False(t, ok)
+	}
+}
+
+func TestStoreWithoutADirectoryKeepsNothing(t *testing.T) {
+	require.NoError(t, Store{}.Save(aKey(), Table{}))
+	_, ok := Store{}.Load(aKey())
+	require.False(t, ok)
+}
+
+// A file cut short or changed anywhere gives a table that could have been saved,
+// or none.
+func TestDamagedFilesAreNoTables(t *testing.T) {
+	s := Store{t.TempDir()}
+	require.NoError(t, s.Save(aKey(), Table{Context: 256, Forward: map[int]time.Duration{1: 5e6, 8: 7e6}}))
+	path, err := s.path(aKey())
+	require.NoError(t, err)
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for n := range len(data) - 2 {
+		require.NoError(t, os.WriteFile(path, data[:n], 0o600))
+		_, ok := s.Load(aKey())
+		require.False(t, ok, "cut to %d bytes", n)
+	}
+	require.NoError(t, os.WriteFile(path, make([]byte, maxFile+1), 0o600))
+	_, ok := s.Load(aKey())
+	require.False(t, ok)
+	require.NoError(t, os.Remove(path))
+	require.NoError(t, os.Mkdir(path, 0o700))
+	_, ok = s.Load(aKey())
+	require.False(t, ok)
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(`{"version":1,"key":{"machine":"m","device":"cpu avx2 2 threads","checkpoint":"c","weights":7,"kv":"f16"},"context":4,"forward_ns":{"1":5}}`))
+	f.Add([]byte(`{"forward_ns":{"-1":5}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		table, ok := decode(data, aKey())
+		if !ok {
+			require.Empty(t, table.Forward)
+			return
+		}
+		require.NotEmpty(t, table.Forward)
+		for rows, d := range table.Forward {
+			require.True(t, rows >= 1 && rows <= MaxRows && d > 0 && d <= maxForward)
+		}
+	})
+}
+
+// The second start reads what the first has measured; a damaged file is
+// measured again; without a place to store, every start measures.
+func TestForStartMeasuresOnce(t *testing.T) {
+	s := Store{t.TempDir()}
+	c := newClocked(t, 512, linear)
+	defer c.Close()
+	first := ForStart(context.Background(), s, c, "hash", c.clock)
+	require.Equal(t, linear(0, 8), first[8])
+	n := len(c.runs)
+	require.Equal(t, first, ForStart(context.Background(), s, c, "hash", c.clock))
+	require.Len(t, c.runs, n, "nothing was measured")
+
+	path, err := s.path(KeyOf(c, "hash"))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, []byte("{"), 0o600))
+	require.Equal(t, first, ForStart(context.Background(), s, c, "hash", c.clock))
+	require.Greater(t, len(c.runs), n)
+	_, ok := s.Load(KeyOf(c, "hash"))
+	require.True(t, ok, "the file is whole again")
+
+	n = len(c.runs)
+	require.Equal(t, first, ForStart(context.Background(), Store{}, c, "hash", c.clock))
+	require.Greater(t, len(c.runs), n)
+}
+
+// Small contexts and failing targets are no errors.
+func TestForStartNeverFails(t *testing.T) {
+	for _, room := range []int{1, 2, 31, 33} {
+		c := newClocked(t, room, linear)
+		require.Equal(t, linear(0, 1), ForStart(context.Background(), Store{}, c, "", c.clock)[1])
+		require.NoError(t, c.Close())
+	}
+	c := newClocked(t, 512, linear)
+	defer c.Close()
+	c.Before = func(*model.Batch) error { return errors.New("broken") }
+	require.Nil(t, ForStart(context.Background(), Store{"/dev/null/x"}, c, "", c.clock))
+}
+
+func TestTheMachineHasAName(t *testing.T) { require.NotEmpty(t, machine()) }

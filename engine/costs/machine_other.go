@@ -1,0 +1,5 @@
+//go:build !linux && !darwin
+
+package costs
+
+func processor() string { return "" }
