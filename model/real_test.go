@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -53,18 +54,21 @@ func TestRealCheckpointsGiveTheBitsOfSingleSteps(t *testing.T) {
 			path := testmodels.Path(t, name)
 			m := open(t, onCPU(t, 0), path, model.Options{Context: 1024})
 			three := open(t, onCPU(t, 3), path, model.Options{Context: 1024})
+			fillWithNaN(m)
 			seq, other := m.Cache().Open(), three.Cache().Open()
-			for _, p := range []int{250, 508} {
-				forward(t, m, seq, p-seq.Len(), 0)
-				want := continuation(t, m, seq, []int{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1})
-				for _, widths := range [][]int{{12}, {3, 8, 1}} {
+			for p, chunk := range map[int]int{250: 7, 508: 64} {
+				require.NoError(t, seq.Truncate(0))
+				forward(t, m, seq, p, 0)
+				want := continuation(t, m, seq, slices.Repeat([]int{1}, 16))
+				for k := 1; k <= 16; k++ {
 					require.NoError(t, seq.Truncate(p))
-					require.Equal(t, want, continuation(t, m, seq, widths), "blocks of %v from %d", widths, p)
+					require.Equal(t, want[:k], continuation(t, m, seq, []int{k}), "block of %d from %d", k, p)
 				}
+				require.NoError(t, other.Truncate(0))
 				for other.Len() < p {
-					forward(t, three, other, min(64, p-other.Len()), 0)
+					forward(t, three, other, min(chunk, p-other.Len()), 0)
 				}
-				require.Equal(t, want, continuation(t, three, other, []int{5, 7}), "3 threads, prefill by 64, from %d", p)
+				require.Equal(t, want, continuation(t, three, other, []int{5, 11}), "3 threads, prefill by %d, from %d", chunk, p)
 			}
 		})
 	}
