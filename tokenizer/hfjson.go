@@ -210,17 +210,21 @@ func (m *hfModel) scanMerges(s *jsonScanner) error {
 			m.merges = append(m.merges, hfMerge{left, right})
 			return nil
 		}
-		var parts [][]byte
+		var parts [2][]byte
+		n := 0
 		err := s.array(func() error {
 			p, err := s.string()
-			parts = append(parts, p)
+			if n < len(parts) {
+				parts[n] = p
+			}
+			n++
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		if len(parts) != 2 {
-			return s.errorf("merge %d has %d tokens: want two", len(m.merges), len(parts))
+		if n != len(parts) {
+			return s.errorf("merge %d has %d tokens: want two", len(m.merges), n)
 		}
 		m.merges = append(m.merges, hfMerge{parts[0], parts[1]})
 		return nil

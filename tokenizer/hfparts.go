@@ -63,7 +63,7 @@ func parseNormalizers(raw json.RawMessage, depth int) ([]normalizer, error) {
 		return []normalizer{prepend(n.Prepend)}, nil
 	case "Replace":
 		if n.Pattern.String == nil || *n.Pattern.String == "" {
-			return nil, errors.New("Replace: only a pattern {\"String\": …} is supported")
+			return nil, errors.New("of Replace, only a pattern {\"String\": …} is supported")
 		}
 		return []normalizer{replace(*n.Pattern.String, n.Content)}, nil
 	}
@@ -145,7 +145,7 @@ func (p *preTokenizer) addByteLevel(h *hfPreTokenizer) error {
 	p.byteLevel = true
 	if h.AddPrefixSpace == nil || *h.AddPrefixSpace {
 		if len(p.stages) > 0 {
-			return errors.New("ByteLevel with add_prefix_space after another splitter is not supported")
+			return errors.New("type ByteLevel with add_prefix_space after another splitter is not supported")
 		}
 		p.prefixSpace = true
 	}
@@ -158,7 +158,7 @@ func (p *preTokenizer) addByteLevel(h *hfPreTokenizer) error {
 func (p *preTokenizer) addSplit(h *hfPreTokenizer) error {
 	switch {
 	case h.Invert:
-		return errors.New("Split with invert is not supported")
+		return errors.New("type Split with invert is not supported")
 	case h.Pattern.String != nil && *h.Pattern.String != "" && h.Behavior == "MergedWithPrevious":
 		p.stage(fmt.Sprintf("after %q", *h.Pattern.String), mergedWithPrevious(*h.Pattern.String))
 		return nil
@@ -166,17 +166,14 @@ func (p *preTokenizer) addSplit(h *hfPreTokenizer) error {
 		p.stage(fmt.Sprintf("before %q", *h.Pattern.String), mergedWithNext(*h.Pattern.String))
 		return nil
 	case h.Pattern.Regex == nil:
-		return fmt.Errorf("Split with pattern %+v and behavior %q is not supported", h.Pattern, h.Behavior)
+		return fmt.Errorf("type Split with pattern %+v and behavior %q is not supported", h.Pattern, h.Behavior)
 	}
 	known, err := patternByRegex(*h.Pattern.Regex)
 	if err != nil {
 		return err
 	}
-	if h.Behavior != "Isolated" && h.Behavior != "Removed" {
-		return fmt.Errorf("Split with behavior %q is not supported: want Isolated", h.Behavior)
-	}
-	if h.Behavior == "Removed" {
-		return errors.New("Split with behavior \"Removed\" would lose text")
+	if h.Behavior != "Isolated" {
+		return fmt.Errorf("type Split with behavior %q is not supported: want Isolated", h.Behavior)
 	}
 	p.stage(known.name, known.stages...)
 	return nil
@@ -184,10 +181,10 @@ func (p *preTokenizer) addSplit(h *hfPreTokenizer) error {
 
 func (p *preTokenizer) addMetaspace(h *hfPreTokenizer) error {
 	if len(p.stages) > 0 || p.meta != nil {
-		return errors.New("Metaspace after another splitter is not supported")
+		return errors.New("type Metaspace after another splitter is not supported")
 	}
 	if h.Replacement != "" && h.Replacement != spaceMark {
-		return fmt.Errorf("Metaspace with replacement %q: want %q", h.Replacement, spaceMark)
+		return fmt.Errorf("type Metaspace with replacement %q: want %q", h.Replacement, spaceMark)
 	}
 	p.meta = &metaspace{mark: spaceMark, prefix: h.PrependScheme}
 	if h.PrependScheme == "" {
@@ -199,7 +196,7 @@ func (p *preTokenizer) addMetaspace(h *hfPreTokenizer) error {
 	switch p.meta.prefix {
 	case "always", "first", "never":
 	default:
-		return fmt.Errorf("Metaspace with prepend_scheme %q: want always, first or never", h.PrependScheme)
+		return fmt.Errorf("type Metaspace with prepend_scheme %q: want always, first or never", h.PrependScheme)
 	}
 	p.name = "metaspace"
 	if h.Split == nil || *h.Split {
@@ -314,19 +311,19 @@ func parseDecoder(raw json.RawMessage, byteLevel bool, depth int) (strip bool, e
 		return strip, nil
 	case "ByteLevel":
 		if !byteLevel {
-			return false, errors.New("ByteLevel, but the pre_tokenizer is not")
+			return false, errors.New("type ByteLevel, but the pre_tokenizer is not")
 		}
 		return false, nil
 	case "ByteFallback", "Fuse":
 		return false, nil
 	case "Replace":
 		if d.Pattern.String == nil || *d.Pattern.String != spaceMark || d.Content != " " {
-			return false, fmt.Errorf("Replace: only %q by a space is supported", spaceMark)
+			return false, fmt.Errorf("of Replace, only %q by a space is supported", spaceMark)
 		}
 		return false, nil
 	case "Strip":
 		if d.Content != " " || d.Start < 0 || d.Start > 1 || d.Stop != 0 {
-			return false, fmt.Errorf("Strip of %q, %d at the start and %d at the end: only one space at the start is supported", d.Content, d.Start, d.Stop)
+			return false, fmt.Errorf("type Strip of %q, %d at the start and %d at the end: only one space at the start is supported", d.Content, d.Start, d.Stop)
 		}
 		return d.Start == 1, nil
 	case "Metaspace":

@@ -83,16 +83,6 @@ func (v *vocabulary) index(id int64, piece string) error {
 	return nil
 }
 
-// hasAllBytes reports whether every byte has a token.
-func (v *vocabulary) hasAllBytes() bool {
-	for _, id := range v.byteIDs {
-		if id < 0 {
-			return false
-		}
-	}
-	return true
-}
-
 // word appends the ids of one word.
 func (v *vocabulary) word(out []int32, w string) []int32 {
 	if v.joints == nil {
@@ -117,7 +107,11 @@ func (v *vocabulary) chunk(out []int32, w string) []int32 {
 		return append(out, ids...)
 	}
 	start := len(out)
-	if id, ok := v.ids[w]; ok && v.ignoreMerges {
+	id, whole := int32(-1), false
+	if v.ignoreMerges {
+		id, whole = v.ids[w]
+	}
+	if whole {
 		out = append(out, id)
 	} else {
 		out = v.symbols(out, w)
