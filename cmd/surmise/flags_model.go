@@ -1,14 +1,17 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"surmise/compute/cpu"
 	"surmise/engine"
+	"surmise/engine/costs"
 	"surmise/sampler"
 )
 
@@ -20,14 +23,20 @@ func (f *modelFlags) addModelPath(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&f.setup.Model, "model", "m", "", "checkpoint: a GGUF file, a Hugging Face directory, or a folder that holds exactly one of them")
 }
 
-// addModel gives a command the flags of loading a model and of drafting.
-func (a *app) addModel(cmd *cobra.Command, f *modelFlags) {
+// addLoading gives a command the flags of loading a model, but for --ctx.
+func (f *modelFlags) addLoading(cmd *cobra.Command) {
 	f.addModelPath(cmd)
 	fl := cmd.Flags()
 	fl.IntVarP(&f.setup.Threads, "threads", "t", 0, "workers; 0 is all cores")
-	fl.IntVar(&f.setup.Context, "ctx", 0, "positions a sequence may have; 0 is what the model was trained for")
 	fl.StringVar(&f.setup.KV, "kv", "f16", "format of the key/value cache: f16 or f32")
 	fl.StringVar(&f.setup.Quantize, "quantize", "", "quantize float weights while loading: q8_0, q4_0 or none (default: q8_0 for safetensors, as stored for GGUF)")
+}
+
+// addModel gives a command the flags of loading a model and of drafting.
+func (a *app) addModel(cmd *cobra.Command, f *modelFlags) {
+	f.addLoading(cmd)
+	fl := cmd.Flags()
+	fl.IntVar(&f.setup.Context, "ctx", 0, "positions a sequence may have; 0 is what the model was trained for")
 	d := &f.setup.Draft
 	fl.StringVar(&d.Kind, "draft-kind", "", "how to draft: "+strings.Join(a.kinds.Names(), ", ")+", "+engine.Auto+" (default none, or what the draft model is)")
 	fl.StringVar(&d.Model, "draft-model", "", "draft checkpoint")
@@ -75,6 +84,9 @@ func (a *app) open(f *modelFlags) (*engine.Instance, error) {
 	s.Engine.Reference = sampler.ReferenceFromEnv(a.getenv)
 	s.Warn = func(message string) { fmt.Fprintln(a.stderr, "warning:", message) }
 	s.Engine.Warn = s.Warn
+	s.Costs = func(in *engine.Instance) map[int]time.Duration {
+		return costs.ForStart(context.Background(), a.costs, in.Model, in.Checkpoint.Hash(), a.now)
+	}
 	if a.stderrTTY {
 		var bar *progressbar.ProgressBar
 		s.Progress = func(done, total int64) {

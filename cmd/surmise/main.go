@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"surmise/engine/costs"
 )
 
 func main() {
@@ -23,6 +25,7 @@ func main() {
 		getenv:    os.Getenv,
 		now:       time.Now,
 		random:    rand.Uint64,
+		costs:     costs.UserStore(),
 	}
 	os.Exit(a.execute(context.Background(), os.Args[1:]))
 }

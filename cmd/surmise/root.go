@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"surmise/drafter"
+	"surmise/engine/costs"
 	"surmise/engine/kinds"
 )
 
@@ -34,7 +35,8 @@ type app struct {
 	now                            func() time.Time
 	random                         func() uint64
 
-	family  *family // models inside the program; nil for none
+	costs   costs.Store // what forwards were measured to take
+	family  *family     // models inside the program; nil for none
 	kinds   *drafter.Kinds
 	aliases map[string]string // of flags
 }
@@ -93,7 +95,7 @@ func (a *app) root() *cobra.Command {
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
-	root.AddCommand(a.generateCommand(), a.runCommand(), a.inspectCommand(), a.tokenizeCommand())
+	root.AddCommand(a.generateCommand(), a.runCommand(), a.inspectCommand(), a.tokenizeCommand(), a.calibrateCommand())
 	root.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		name = strings.ReplaceAll(name, "_", "-")
 		if to, ok := a.aliases[name]; ok {
