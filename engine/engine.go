@@ -145,6 +145,9 @@ func (e *Engine) Limit(prompt int, maxNew int) int {
 // done, or the request is. An error names the field, its value and what would
 // be valid; nothing is under way then.
 func (e *Engine) Add(ctx context.Context, r Request) error {
+	if r.Params.Beams > 1 {
+		return fmt.Errorf("request: beams %d: samples are drawn with 1; Beam runs a beam search", r.Params.Beams)
+	}
 	if err := e.check(r); err != nil {
 		return fmt.Errorf("request: %w", err)
 	}
@@ -170,8 +173,6 @@ func (e *Engine) check(r Request) error {
 		return fmt.Errorf("draft width %d: want 0..%d", r.MaxWidth, drafter.MaxWidth)
 	case r.Emit == nil:
 		return errors.New("nobody takes the events")
-	case r.Params.Beams > 1:
-		return fmt.Errorf("beams %d: beam search is not run by requests of samples: want 1", r.Params.Beams)
 	}
 	for _, t := range r.Prompt {
 		if t < 0 || int(t) >= spec.Vocab {

@@ -230,6 +230,18 @@ func TestSeveralSamplesAreListed(t *testing.T) {
 	require.Contains(t, r.errors, "sample 1:")
 }
 
+func TestBeamSearchAnswersWithItsBestHypotheses(t *testing.T) {
+	dir := checkpointDir(t, false)
+	r := surmise(t, "", "generate", "-m", dir, "-p", "hello", "-n", "8", "--beams", "3", "--samples", "2", "--json")
+	require.Equal(t, statusOK, r.status, r.errors)
+	var out outputJSON
+	require.NoError(t, json.Unmarshal([]byte(r.out), &out))
+	require.Len(t, out.Samples, 2)
+	r = surmise(t, "", "generate", "-m", dir, "-p", "hello", "-n", "8", "--beams", "3")
+	require.Equal(t, statusOK, r.status, r.errors)
+	require.NotEmpty(t, r.out)
+}
+
 func TestRunTalksUntilItsInputEnds(t *testing.T) {
 	dir := checkpointDir(t, true)
 	r := surmise(t, "hello\n\n/regenerate\nmore\n/clear\n/what\nagain", "run", "-m", dir, "-n", "6", "--ignore-eos", "--prompt-lookup")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -76,13 +77,18 @@ func (a *app) answer(ctx context.Context, in *engine.Instance, f *generateFlags,
 		}
 	}
 	p := f.sampling.params
-	collected := engine.NewCollector(p.Candidates())
+	samples := p.Candidates()
 	out := a.newPrinter(f.showDrafts)
-	stream := !f.json && p.Candidates() == 1
+	run := func(ctx context.Context, r engine.Request) error { return in.Engine.Run(ctx, r) }
+	if p.Beams > 1 {
+		run, samples = in.Engine.Beam, p.N
+	}
+	collected := engine.NewCollector(samples)
+	stream := !f.json && samples == 1
 	if !f.json {
 		fmt.Fprintf(a.stderr, "seed %d\n", *p.Seed)
 	}
-	err := in.Engine.Run(ctx, engine.Request{Prompt: ids, Params: p, Drafter: in.Drafter, Emit: func(e engine.Event) {
+	err := run(ctx, engine.Request{Prompt: ids, Params: p, Drafter: in.Drafter, Emit: func(e engine.Event) {
 		collected.Add(e)
 		if stream {
 			out.print(e)
@@ -97,7 +103,8 @@ func (a *app) answer(ctx context.Context, in *engine.Instance, f *generateFlags,
 	if err != nil {
 		return err
 	}
-	answers := collected.Best(p.N)
+	// A beam search may find fewer answers than were asked for.
+	answers := slices.DeleteFunc(slices.Clone(collected.Best(p.N)), func(x engine.Answer) bool { return x.Finish.Reason == "" })
 	for _, x := range answers {
 		if x.Finish.Err != nil {
 			return x.Finish.Err
