@@ -76,7 +76,11 @@ func (t *Tokenizer) ApplyChat(msgs []Message, opts ChatOptions) (string, error) 
 }
 
 // RenderChat renders a template that need not belong to a tokenizer; vars are
-// further variables, such as bos_token. ApplyChat says what it guarantees.
+// further variables, such as bos_token. ApplyChat says what it guarantees. A
+// template comes with a checkpoint: its size, its nesting, the depth of its
+// macros and its ranges are limited, but one that builds a value holding itself
+// and prints it still exhausts the stack. Render templates of checkpoints you
+// would run.
 func RenderChat(template string, msgs []Message, opts ChatOptions, vars map[string]any) (out string, err error) {
 	defer func() { // the library's accessors panic on values of another type
 		if p := recover(); p != nil {

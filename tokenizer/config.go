@@ -9,6 +9,7 @@ import (
 
 // config is tokenizer_config.json, as far as it decides something here.
 type config struct {
+	Class        string                  `json:"tokenizer_class"`
 	AddBOS       *bool                   `json:"add_bos_token"`
 	AddEOS       *bool                   `json:"add_eos_token"`
 	AddedDecoder map[string]hfAddedToken `json:"added_tokens_decoder"`
@@ -90,6 +91,13 @@ func parseConfig(data []byte) (*config, error) {
 	return c, nil
 }
 
+// addsByConfig are the tokenizer classes of Transformers that let
+// tokenizer_config.json, if it says so, decide over the tokens around a text,
+// whatever the post-processor of tokenizer.json is (DeepSeek's has none).
+var addsByConfig = map[string]bool{
+	"LlamaTokenizer": true, "LlamaTokenizerFast": true, "GemmaTokenizer": true, "GemmaTokenizerFast": true,
+}
+
 // configure applies tokenizer_config.json to a tokenizer.
 func (t *Tokenizer) configure(c *config) error {
 	t.finish()
@@ -117,6 +125,18 @@ func (t *Tokenizer) configure(c *config) error {
 			return fmt.Errorf("eos_token %q is not in the vocabulary", c.EOS)
 		}
 		t.addEOS(id)
+		if addsByConfig[c.Class] && c.AddEOS != nil {
+			t.suffix = nil
+			if *c.AddEOS {
+				t.suffix = []int32{id}
+			}
+		}
+	}
+	if addsByConfig[c.Class] && c.AddBOS != nil && t.bos >= 0 {
+		t.prefix = nil
+		if *c.AddBOS {
+			t.prefix = []int32{t.bos}
+		}
 	}
 	for _, n := range c.templates {
 		t.setTemplate(n.Name, n.Template)

@@ -163,6 +163,20 @@ func TestGivenRealGGUFFilesEncodeEqualsTheReferenceLibrary(t *testing.T) {
 	})
 }
 
+func TestGivenRealGGUFFilesTheEndTokensAreAllFound(t *testing.T) {
+	t.Run("smollm2", func(t *testing.T) {
+		tok := realGGUF(t, "smollm2-135m-instruct")
+		require.Equal(t, []int32{0, 2}, tok.EOS()) // <|endoftext|>, <|im_end|>
+		require.Equal(t, int32(1), tok.BOS())
+		require.True(t, tok.HasChatTemplate())
+	})
+	t.Run("gemma3", func(t *testing.T) {
+		tok := realGGUF(t, "gemma3-270m")
+		require.Equal(t, []int32{1, 106}, tok.EOS()) // <eos>, <end_of_turn>
+		require.Equal(t, int32(2), tok.BOS())
+	})
+}
+
 // variants are the changed parts of the tiny tokenizers, by family and name.
 func variants(tb testing.TB) map[string]map[string]map[string]json.RawMessage {
 	data, err := os.ReadFile("testdata/variants.json")

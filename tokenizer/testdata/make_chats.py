@@ -2,7 +2,7 @@
 """Renders the conversations below with Python's Jinja2, set up as Hugging Face's
 apply_chat_template sets it up.
 
-    pip install jinja2
+    pip install jinja2 gguf
     python3 make_chats.py
 
 writes chats.json (the conversations) and chats.expected.json (per template, the
@@ -90,6 +90,11 @@ def main():
         if template:
             texts = [render(template, c) for c in CHATS]
             out[name] = [t if t in (None, "?") else hashlib.sha256(t.encode()).hexdigest()[:12] for t in texts]
+    for path in sorted((CACHE / "models/smollm2-135m-instruct").glob("*.gguf")):
+        from gguf import GGUFReader
+        template = GGUFReader(path).fields["tokenizer.chat_template"].contents()
+        texts = [render(template, c) for c in CHATS]
+        out["smollm2.gguf"] = [t if t in (None, "?") else hashlib.sha256(t.encode()).hexdigest()[:12] for t in texts]
     (HERE / "chats.expected.json").write_text(json.dumps(out, ensure_ascii=False, indent=1) + "\n")
 
 
