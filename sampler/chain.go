@@ -150,11 +150,11 @@ func (c *Chain) Sample(logits []float32) (Draw, error) {
 func errLogits(n, want int) error { return fmt.Errorf("%d logits: want %d", n, want) }
 
 // prepare loads the row and applies steps 1 to 3.
-func (c *Chain) prepare(s *scratch, logits []float32) (row, error) {
+func (c *Chain) prepare(s *scratch, logits []float32) (*row, error) {
 	edits := c.edits()
 	r, err := s.load(logits, edits, 1)
 	if err == nil && edits {
-		err = c.edit(s, &r)
+		err = c.edit(s, r)
 	}
 	if err == nil && math.IsInf(float64(r.max), -1) {
 		err = fmt.Errorf("no token is left at position %d: every logit is −Inf or banned", c.length)
@@ -172,10 +172,10 @@ func (c *Chain) sampleWith(s *scratch, logits []float32) (Draw, error) {
 	if c.core.greedy {
 		d.Token = int32(vocab.Argmax(r.z, r.bm, r.max))
 	} else {
-		d.Token = c.choose(s, &r)
+		d.Token = c.choose(s, r)
 	}
 	if c.core.params.Logprobs {
-		c.logprobs(s, &r, logits, &d)
+		c.logprobs(s, r, logits, &d)
 	}
 	return d, nil
 }

@@ -65,7 +65,7 @@ func TestEntropyRisesWithTemperatureAsItsDerivativeSays(t *testing.T) {
 		s := newScratch(len(z))
 		r, err := s.load(z, true, float32(1/temperature))
 		require.NoError(t, err)
-		return s.entropy(&r)
+		return s.entropy(r)
 	}
 	for _, temperature := range []float64{.3, .5, 1, 2, 5} {
 		p := softmax(z, temperature)

@@ -203,5 +203,8 @@ func Lookup(name string) (Field, bool) {
 
 // Value returns the field's value in p as JSON.
 func (f Field) Value(p *Params) json.RawMessage {
+	if f.Name == "best_of" && p.BestOf == 0 {
+		return json.RawMessage("null") // follows n
+	}
 	return encode(f.target(p))
 }

@@ -166,11 +166,23 @@ func (s *scratch) typical(r *row, p float64, minKeep int) {
 	total, _ := r.mass()
 	need := slack(share(p, total))
 	logS := log(float64(total) / vocab.One)
+	// The tokens at most d from the entropy, for a d that holds enough of them:
+	// their logits lie d around max + log S − H.
 	keys := s.keys[:0]
-	for i, w := range s.w {
-		if w > 0 && r.keeps(int32(i)) {
-			d := float32(math.Abs(logS - float64(r.z[i]-r.max) - h))
-			keys = append(keys, uint64(math.Float32bits(d))<<32|uint64(uint32(i)))
+	for d := 0.5; ; d *= 2 {
+		lo := max(float32(float64(r.max)+logS-h-d-1e-2-1e-6*math.Abs(float64(r.max))), r.max-vocab.Depth, r.lo())
+		keys = keys[:0]
+		var mass uint64
+		n := vocab.Collect(s.ids, r.z, r.bm, lo)
+		for _, i := range s.ids[:n] {
+			far := math.Abs(logS - float64(r.z[i]-r.max) - h)
+			if s.w[i] > 0 && far <= d && r.keeps(i) {
+				keys = append(keys, uint64(math.Float32bits(float32(far)))<<32|uint64(uint32(i)))
+				mass += uint64(s.w[i])
+			}
+		}
+		if d > 4*vocab.Depth || (mass >= need && len(keys) >= minKeep) {
+			break
 		}
 	}
 	n := s.nearest(keys, need, minKeep)

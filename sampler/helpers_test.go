@@ -39,9 +39,9 @@ func surviving(t require.TestingT, c *Chain, logits []float32) []int32 {
 	s := newScratch(len(logits))
 	r, err := c.prepare(s, logits)
 	require.NoError(t, err)
-	c.choose(s, &r)
+	c.choose(s, r)
 	if !s.few.list {
-		s.gather(&r, true)
+		s.gather(r, true)
 	}
 	ids := slices.Clone(s.few.ids)
 	slices.Sort(ids)

@@ -96,8 +96,8 @@ func (c *Chain) Top(logits []float32, n int, dst []TokenLogprob) ([]TokenLogprob
 	}
 	total, _ := r.mass()
 	logS := log(float64(total) / vocab.One)
-	r.narrow(s.topK(&r, n))
-	for _, k := range s.sorted(&r) {
+	r.narrow(s.topK(r, n))
+	for _, k := range s.sorted(r) {
 		dst = append(dst, TokenLogprob{idOf(k), float64(logitOf(k)-r.max) - logS})
 	}
 	return dst, nil

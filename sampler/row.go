@@ -224,8 +224,9 @@ func (s *scratch) finish(r *row, lo, hi float32, above, need uint64) cutoff {
 
 // load makes a row of the logits: a view of them, or with own a copy multiplied
 // by scale that may be changed.
-func (s *scratch) load(logits []float32, own bool, scale float32) (row, error) {
-	r := row{z: logits, bm: s.bm, cut: lowestCut, owned: own}
+func (s *scratch) load(logits []float32, own bool, scale float32) (*row, error) {
+	r := &s.row
+	*r = row{z: logits, bm: s.bm, cut: lowestCut, owned: own}
 	var nan bool
 	if own {
 		r.z = s.z
@@ -256,6 +257,7 @@ func (r *row) refresh() { r.max, _ = vocab.Max(r.bm, r.z) }
 
 // scratch is the memory of one Sample call.
 type scratch struct {
+	row   row
 	z     []float32 // [vocab] the row, when it is changed
 	bm    []float32
 	temp  []float32 // [vocab] a tempered copy
