@@ -4,9 +4,6 @@ package cpu
 
 import "golang.org/x/sys/cpu"
 
-//go:generate go run -C _asm ./avx512 -pkg cpu -out ../avx512_amd64.s -stubs ../avx512_stubs_amd64.go
-//go:generate go run -C _asm ./avx2 -pkg cpu -out ../avx2_amd64.s -stubs ../avx2_stubs_amd64.go
-
 // archImplementations lists the amd64 tables, best first.
 func archImplementations() []implementation {
 	x := &cpu.X86

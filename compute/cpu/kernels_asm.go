@@ -11,6 +11,10 @@ import (
 	"surmise/compute/canon"
 )
 
+//go:generate go run -C _asm ./avx512 -pkg cpu -out ../avx512_amd64.s -stubs ../avx512_stubs_amd64.go
+//go:generate go run -C _asm ./avx2 -pkg cpu -out ../avx2_amd64.s -stubs ../avx2_stubs_amd64.go
+//go:generate go run -C _asm ./neon -out ../neon_arm64.s -stubs ../neon_stubs_arm64.go
+
 // assembly is what an instruction set implements in assembly. Vectors are of 16
 // values for all of them, whatever the width of a register. kernels makes a
 // table of it: it checks lengths before each call, since a wrong one would not

@@ -144,7 +144,7 @@ func TestAttentionGivesTheCanonsBitsAndNeverLooksAtStaleSlots(t *testing.T) {
 			for p := range pairs {
 				canon.Attend(want[p*dim:][:dim], q[p*dim:][:dim], 1, lo[p], hi[p], c.vector(c.keyAt), c.vector(c.valueAt))
 			}
-			same(t, want, got, "dim %d, %d pairs, context %d, window %d", dim, pairs, context, window)
+			same(rt, want, got, "dim %d, %d pairs, context %d, window %d", dim, pairs, context, window)
 		})
 	})
 }

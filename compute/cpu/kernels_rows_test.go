@@ -30,36 +30,36 @@ func TestQuantizeGivesTheCanonsRecords(t *testing.T) {
 		want := canon.Quantize(x)
 		for b := range want.Scale {
 			rec := &dst[b*stride]
-			require.Equal(t, want.Q[b*blockCols:][:blockCols], rec.q[:])
-			same(t, want.Scale[b:b+1], []float32{rec.scale}, "scale of block %d", b)
-			require.Equal(t, -128*want.Sum[b], rec.sum)
-			same(t, []float32{want.Scale[b] * float32(want.Sum[b])}, []float32{rec.total}, "total of block %d", b)
+			require.Equal(rt, want.Q[b*blockCols:][:blockCols], rec.q[:])
+			same(rt, want.Scale[b:b+1], []float32{rec.scale}, "scale of block %d", b)
+			require.Equal(rt, -128*want.Sum[b], rec.sum)
+			same(rt, []float32{want.Scale[b] * float32(want.Sum[b])}, []float32{rec.total}, "total of block %d", b)
 			var first int32
 			for _, q := range rec.q[:16] {
 				first += int32(q)
 			}
-			require.Equal(t, -32*first, rec.first)
+			require.Equal(rt, -32*first, rec.first)
 		}
 	})
 }
 
 func TestNormGivesTheCanonsBits(t *testing.T) {
-	checkRows(t, 1, func(_ *rapid.T, k *kernels, s random, n, every int) {
+	checkRows(t, 1, func(rt *rapid.T, k *kernels, s random, n, every int) {
 		x, w := s.floats(n, every), s.floats(n, 0)
 		want := make([]float32, n)
 		canon.Norm(want, x, w, 1e-6)
 		k.norm(x, x, w, 1e-6)
-		same(t, want, x, "norm of %d", n)
+		same(rt, want, x, "norm of %d", n)
 	})
 }
 
 func TestRotaryGivesTheCanonsBits(t *testing.T) {
-	checkRows(t, 2, func(_ *rapid.T, k *kernels, s random, n, every int) {
+	checkRows(t, 2, func(rt *rapid.T, k *kernels, s random, n, every int) {
 		x, cos, sin := s.floats(n+3, every), s.floats(n/2, 0), s.floats(n/2, 0)
 		want := append([]float32(nil), x...)
 		canon.Rotary(want, cos, sin)
 		k.rotary(x, cos, sin)
-		same(t, want, x, "rotary of %d", n)
+		same(rt, want, x, "rotary of %d", n)
 	})
 }
 
@@ -67,7 +67,7 @@ func TestGateAddAndScaleGiveTheCanonsBits(t *testing.T) {
 	acts := map[compute.Activation]func(float32) float32{
 		compute.SiLU: canon.SiLU, compute.GELUTanh: canon.GELUTanh, compute.Sigmoid: canon.Sigmoid,
 	}
-	checkRows(t, 1, func(_ *rapid.T, k *kernels, s random, n, every int) {
+	checkRows(t, 1, func(rt *rapid.T, k *kernels, s random, n, every int) {
 		a, b := s.floats(n, every), s.floats(n, every)
 		for i := range a {
 			a[i] *= 30
@@ -78,18 +78,18 @@ func TestGateAddAndScaleGiveTheCanonsBits(t *testing.T) {
 				want[i] = float32(f(v) * b[i])
 			}
 			k.gate(got, a, b, act)
-			same(t, want, got, "gate %d", act)
+			same(rt, want, got, "gate %d", act)
 		}
 		for i, v := range a {
 			want[i] = v + b[i]
 		}
 		k.add(got, a, b)
-		same(t, want, got, "add")
+		same(rt, want, got, "add")
 		for i, v := range a {
 			want[i] = float32(0.3 * v)
 		}
 		k.scale(got, a, 0.3)
-		same(t, want, got, "scale")
+		same(rt, want, got, "scale")
 	})
 }
 
@@ -101,13 +101,13 @@ func TestArgmaxIsTheLowestGreatestIndexAndRefusesNaN(t *testing.T) {
 				x[i] = float32(s.IntN(4))
 			}
 		}
-		require.Equal(t, canon.Argmax(x), k.argmax(x))
-		require.Equal(t, int32(-1), k.argmax(nil))
+		require.Equal(rt, canon.Argmax(x), k.argmax(x))
+		require.Equal(rt, int32(-1), k.argmax(nil))
 	})
 }
 
 func TestToHalfRoundsAsTheCanon(t *testing.T) {
-	checkRows(t, 1, func(_ *rapid.T, k *kernels, s random, n, every int) {
+	checkRows(t, 1, func(rt *rapid.T, k *kernels, s random, n, every int) {
 		x := s.floats(n, every)
 		for i := range x {
 			if s.IntN(2) == 0 {
@@ -119,6 +119,6 @@ func TestToHalfRoundsAsTheCanon(t *testing.T) {
 		for i := range x {
 			want[i], got[i] = canon.F16(canon.ToF16(x[i])), canon.F16(dst[i])
 		}
-		same(t, want, got, "half")
+		same(rt, want, got, "half")
 	})
 }

@@ -31,8 +31,14 @@ func eachTable(t *testing.T, test func(t *testing.T, k *kernels)) {
 	}
 }
 
+// testingT is a test or a check of a property.
+type testingT interface {
+	require.TestingT
+	Helper()
+}
+
 // same compares bits; all NaN are one.
-func same(t *testing.T, want, got []float32, format string, args ...any) {
+func same(t testingT, want, got []float32, format string, args ...any) {
 	t.Helper()
 	require.Equal(t, len(want), len(got))
 	for i := range want {
