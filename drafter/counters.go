@@ -17,6 +17,9 @@ type Tally struct {
 	Drafts, Proposed, Accepted int64
 	// PerPosition[i] counts rounds in which at least i+1 tokens were accepted.
 	PerPosition [MaxWidth]int64
+	// Tried[i] counts rounds that proposed more than i tokens and in which the
+	// first i were accepted: PerPosition[i] / Tried[i] is the conditional rate.
+	Tried [MaxWidth]int64
 	// Widths[k] counts rounds that proposed k tokens, 0 included.
 	Widths [MaxWidth + 1]int64
 	// Draft, Verify and Sample are the times spent.
@@ -36,6 +39,9 @@ func (t *Tally) Round(proposed, accepted int) {
 	for i := range accepted {
 		t.PerPosition[i]++
 	}
+	for i := range min(accepted+1, proposed) {
+		t.Tried[i]++
+	}
 }
 
 // Add adds another tally.
@@ -46,6 +52,9 @@ func (t *Tally) Add(o *Tally) {
 	t.Accepted += o.Accepted
 	for i, n := range o.PerPosition {
 		t.PerPosition[i] += n
+	}
+	for i, n := range o.Tried {
+		t.Tried[i] += n
 	}
 	for i, n := range o.Widths {
 		t.Widths[i] += n

@@ -61,6 +61,9 @@ type Opening struct {
 	// Prediction is a text the client expects as output (OpenAI's
 	// `prediction`); empty for none.
 	Prediction []int32
+	// Fresh asks for a state that shares nothing with earlier sequences, so
+	// that what drafting costs does not depend on what came before.
+	Fresh bool
 }
 
 // Seq is a drafter's state for one sequence.

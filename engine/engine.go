@@ -49,6 +49,9 @@ type Request struct {
 	MaxWidth int
 	// Prediction are tokens the client expects as output.
 	Prediction []int32
+	// Fresh computes the whole prompt anew and leaves nothing behind for later
+	// prompts, so that what came before changes no time and no count.
+	Fresh bool
 	// KeepSpecial shows control tokens in the text.
 	KeepSpecial bool
 	// Emit takes the events, in order for each sample, from within Tick.

@@ -238,6 +238,11 @@ func openCheckpoint(fsys fs.FS, path string) (*checkpoint.Checkpoint, error) {
 
 // openDrafter makes and binds the drafter the setup asks for.
 func (in *Instance) openDrafter(s Setup) error {
+	return in.bindDrafter(s, in.Model)
+}
+
+// bindDrafter makes the drafter the setup asks for and binds it to a target.
+func (in *Instance) bindDrafter(s Setup, target model.Target) error {
 	kind, err := in.chooseKind(s)
 	if err != nil || kind == drafter.None {
 		return err
@@ -254,8 +259,8 @@ func (in *Instance) openDrafter(s Setup) error {
 		return fmt.Errorf("open the drafter: %w", err)
 	}
 	in.closers = append(in.closers, d.Close)
-	if err := d.Bind(in.Model); err != nil {
-		return fmt.Errorf("bind the drafter to %s: %w", in.Checkpoint.Path(), err)
+	if err := d.Bind(target); err != nil {
+		return fmt.Errorf("bind the drafter: %w", err)
 	}
 	in.Drafter = d
 	return nil

@@ -61,7 +61,11 @@ func (e *Engine) open(ctx context.Context, r Request) ([]*sequence, error) {
 	}
 	first := samples[0]
 	first.waiting = samples[1:]
-	first.seq = e.target.Cache().Match(r.Prompt)
+	if r.Fresh {
+		first.seq = e.target.Cache().Open()
+	} else {
+		first.seq = e.target.Cache().Match(r.Prompt)
+	}
 	first.todo = r.Prompt[first.seq.Len():]
 	first.timings.CachedN = first.seq.Len()
 	first.timings.PromptN = len(first.todo)
@@ -75,7 +79,7 @@ func (e *Engine) open(ctx context.Context, r Request) ([]*sequence, error) {
 func (s *sequence) openDraft() {
 	r := s.request
 	s.kind = r.Drafter.Contract().Kind
-	d, err := r.Drafter.Open(drafter.Opening{Tokens: r.Prompt, Cached: s.seq.Len(), Pages: s.seq, Prediction: r.Prediction})
+	d, err := r.Drafter.Open(drafter.Opening{Tokens: r.Prompt, Cached: s.seq.Len(), Pages: s.seq, Prediction: r.Prediction, Fresh: r.Fresh})
 	if err != nil {
 		s.declined(drafter.Failed)
 		s.engine.warn(s.kind, err)
@@ -188,7 +192,7 @@ func (s *sequence) count(cost drafter.Cost) {
 	if s.drawn > 0 && s.drawn == s.row.Emitted {
 		now := s.engine.opts.Clock()
 		t.Prompt, s.start = now.Sub(s.start), now
-		s.seq.Publish()
+		s.publish()
 	}
 	if s.row.Err != nil {
 		return
@@ -246,7 +250,7 @@ func (s *sequence) finish(f Finish) {
 	}
 	if s.seq != nil {
 		if f.Reason == Stop || f.Reason == Length {
-			s.seq.Publish()
+			s.publish()
 		}
 		s.seq.Close()
 	}
@@ -255,4 +259,11 @@ func (s *sequence) finish(f Finish) {
 		w.finish(Finish{Reason: f.Reason, Token: -1, Err: f.Err})
 	}
 	s.out.finish(f)
+}
+
+// publish offers what is computed to later prompts with the same beginning.
+func (s *sequence) publish() {
+	if !s.request.Fresh {
+		s.seq.Publish()
+	}
 }

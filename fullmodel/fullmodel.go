@@ -143,7 +143,7 @@ func (d *Drafter) Open(o drafter.Opening) (drafter.Seq, error) {
 	}
 	s := &seq{d: d, position: o.Cached}
 	s.learn(0, o.Tokens)
-	if n := s.readable(); n > 1 {
+	if n := s.readable(); n > 1 && !o.Fresh {
 		s.cache = d.model.Cache().Match(s.text[:n])
 	}
 	if s.cache == nil {
