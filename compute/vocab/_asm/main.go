@@ -50,6 +50,21 @@ func (s isa) zero() reg.VecVirtual {
 	return v
 }
 
+// low returns a mask of the low halves of 64-bit lanes.
+func (s isa) low() reg.VecVirtual {
+	v := s.constant(0xffffffff)
+	VPSRLQ(Imm(32), v, v)
+	return v
+}
+
+func (s isa) and(mask, v reg.VecVirtual) {
+	if s.wide() {
+		VPANDQ(mask, v, v)
+	} else {
+		VPAND(mask, v, v)
+	}
+}
+
 // constant broadcasts a float32 or an integer from read-only data.
 var constants = map[uint32]Mem{}
 
@@ -184,36 +199,38 @@ func (s isa) maxima(scale bool) {
 	RET()
 }
 
-// The constants of canon.Exp, and 2³⁰.
+// The constants of canon.Exp; the coefficients are multiplied by 2³⁰, which
+// changes no rounding, so that the result is the mass without another step.
 const (
 	log2e = 0x3fb8aa3b
 	ln2hi = 0x3f317200
 	ln2lo = 0x35bfbe8e
-	expC6 = 0x3ab60b61
-	expC5 = 0x3c088889
-	expC4 = 0x3d2aaaab
-	expC3 = 0x3e2aaaab
-	half  = 0x3f000000
-	oneF  = 0x3f800000
-	two30 = 0x4e800000
+	two30 = 30 << 23
+	expC6 = 0x3ab60b61 + two30
+	expC5 = 0x3c088889 + two30
+	expC4 = 0x3d2aaaab + two30
+	expC3 = 0x3e2aaaab + two30
+	expC2 = 0x3f000000 + two30
+	expC1 = 0x3f800000 + two30
 )
 
-// exp holds the constants of the exponential in registers.
+// expConsts holds the constants of the exponential in registers.
 type expConsts struct {
 	isa
-	log2e, hi, lo, c6, c5, c4, c3, c2, c1, scale reg.VecVirtual
+	log2e, hi, lo          reg.VecVirtual
+	c6, c5, c4, c3, c2, c1 reg.VecVirtual // where there are enough registers
 }
 
 func (s isa) exp() expConsts {
 	c := s.constant
-	e := expConsts{isa: s, log2e: c(log2e), hi: c(ln2hi), lo: c(ln2lo), scale: c(two30)}
-	if s.wide() { // enough registers
-		e.c6, e.c5, e.c4, e.c3, e.c2, e.c1 = c(expC6), c(expC5), c(expC4), c(expC3), c(half), c(oneF)
+	e := expConsts{isa: s, log2e: c(log2e), hi: c(ln2hi), lo: c(ln2lo)}
+	if s.wide() {
+		e.c6, e.c5, e.c4, e.c3, e.c2, e.c1 = c(expC6), c(expC5), c(expC4), c(expC3), c(expC2), c(expC1)
 	}
 	return e
 }
 
-// weight turns distances d ≤ 0 to the maximum into trunc(exp(d)·2³⁰), in place.
+// weight turns distances d ≤ 0 to the maximum into exp(d)·2³⁰, in place.
 func (e expConsts) weight(d reg.VecVirtual) {
 	n, p := e.vec(), e.vec()
 	VMULPS(e.log2e, d, n)
@@ -241,14 +258,16 @@ func (e expConsts) weight(d reg.VecVirtual) {
 	coefficient(e.c5, expC5)
 	coefficient(e.c4, expC4)
 	coefficient(e.c3, expC3)
-	coefficient(e.c2, half)
-	coefficient(e.c1, oneF)
-	coefficient(e.c1, oneF)
+	coefficient(e.c2, expC2)
+	coefficient(e.c1, expC1)
+	coefficient(e.c1, expC1)
+	if e.wide() {
+		VSCALEFPS(n, p, d) // p·2^n, exact
+		return
+	}
 	VCVTPS2DQ(n, n)
 	VPSLLD(Imm(23), n, n)
-	VPADDD(n, p, p)
-	VMULPS(e.scale, p, p)
-	VCVTTPS2DQ(p, d)
+	VPADDD(n, p, d)
 }
 
 // masses writes Mass, or with store Weights.
@@ -269,6 +288,10 @@ func (s isa) masses(store bool) {
 	lo, loX := s.param("lo")
 	e := s.exp()
 	acc := s.zero()
+	var low reg.VecVirtual
+	if !store {
+		low = s.low()
+	}
 	count := GP64()
 	XORQ(count, count)
 	Label("loop")
@@ -278,6 +301,7 @@ func (s isa) masses(store bool) {
 	VMOVSS(Mem{Base: bm}, m)
 	VUCOMISS(loX, m)
 	JB(LabelRef("skip"))
+	var pair reg.VecVirtual
 	for i := 0; i < block/s.lanes; i++ {
 		v := s.vec()
 		VMOVUPS(Mem{Base: z, Disp: 4 * s.lanes * i}, v)
@@ -287,17 +311,20 @@ func (s isa) masses(store bool) {
 			VCMPPS(Imm(29), lo, v, k) // v ≥ lo
 			VSUBPS(max, v, v)
 			e.weight(v)
-			w := s.vec()
-			VMOVDQA32_Z(v, k, w)
-			v = w
-			KMOVW(k, bits.As32())
+			VCVTTPS2DQ_Z(v, k, v)
+			if !store {
+				KMOVW(k, bits.As32())
+			}
 		} else {
 			k := s.vec()
 			VCMPPS(Imm(29), lo, v, k)
 			VSUBPS(max, v, v)
 			e.weight(v)
+			VCVTTPS2DQ(v, v)
 			VPAND(k, v, v)
-			VMOVMSKPS(k, bits.As32())
+			if !store {
+				VMOVMSKPS(k, bits.As32())
+			}
 		}
 		if store {
 			if s.wide() {
@@ -309,11 +336,15 @@ func (s isa) masses(store bool) {
 		}
 		POPCNTL(bits.As32(), bits.As32())
 		ADDQ(bits, count)
+		if i%2 == 0 {
+			pair = v
+			continue
+		}
+		VPADDD(pair, v, v) // at most 2³¹
 		h := s.vec()
 		VPSRLQ(Imm(32), v, h)
 		VPADDQ(h, acc, acc)
-		VPSLLQ(Imm(32), v, v)
-		VPSRLQ(Imm(32), v, v)
+		s.and(low, v)
 		VPADDQ(v, acc, acc)
 	}
 	if store {
