@@ -91,7 +91,8 @@ type Contract struct {
 	// Engagement lists every reason the kind may decline for, the common ones included.
 	Engagement []Rule `json:"engagement"`
 	// Parts are the kinds a composed kind routes between: first the one whose
-	// proposals cost no time, last the one whose do. Empty for other kinds.
+	// proposals cost no time, last the one whose do. Empty for other kinds. A
+	// registered kind lists all that can be its last part.
 	Parts []string `json:"parts,omitempty"`
 	// MaxWidth is the most tokens the kind ever proposes in a round.
 	MaxWidth int `json:"max_width"`

@@ -1,6 +1,7 @@
 package drafter
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -84,49 +85,81 @@ func (t *Tally) MeanAcceptanceLength() float64 {
 // Counters are a process's tallies and declines by drafter kind. They are safe
 // for concurrent use.
 type Counters struct {
-	mu       sync.Mutex
-	kinds    []string
-	tallies  map[string]*Tally
-	declines map[string]map[Reason]int64
+	mu    sync.Mutex
+	kinds map[string]*kindCount
+	order []string
+}
+
+// kindCount counts one kind: in all, and by who proposed.
+type kindCount struct {
+	all      Tally
+	sources  []sourceCount // the kind itself, or the parts of a composed one
+	declines map[Reason]int64
+}
+
+type sourceCount struct {
+	name string
+	Tally
 }
 
 // NewCounters has every series of the given kinds at zero from the start.
 func NewCounters(contracts ...Contract) *Counters {
-	c := &Counters{tallies: map[string]*Tally{}, declines: map[string]map[Reason]int64{}}
+	c := &Counters{kinds: map[string]*kindCount{}}
 	for _, k := range contracts {
-		c.kind(k.Kind)
+		n := c.kind(k.Kind)
+		for _, part := range k.Parts {
+			n.source(part)
+		}
+		if len(k.Parts) == 0 {
+			n.source(k.Kind)
+		}
 		for _, r := range k.Engagement {
-			c.declines[k.Kind][Reason(r.Name)] = 0
+			n.declines[Reason(r.Name)] = 0
 		}
 	}
 	return c
 }
 
-// kind returns the tally of a kind; c.mu is held or c is not shared yet.
-func (c *Counters) kind(name string) *Tally {
-	t := c.tallies[name]
-	if t == nil {
-		t = new(Tally)
-		c.tallies[name] = t
-		c.declines[name] = map[Reason]int64{}
-		c.kinds = append(c.kinds, name)
-		slices.Sort(c.kinds)
+// kind finds or makes a kind's counts; c.mu is held or c is not shared yet.
+func (c *Counters) kind(name string) *kindCount {
+	n := c.kinds[name]
+	if n == nil {
+		n = &kindCount{declines: map[Reason]int64{}}
+		c.kinds[name] = n
+		c.order = append(c.order, name)
+		slices.Sort(c.order)
 	}
-	return t
+	return n
 }
 
-// Round counts one round of a row.
-func (c *Counters) Round(kind string, proposed, accepted int) {
+func (n *kindCount) source(name string) *Tally {
+	for i := range n.sources {
+		if n.sources[i].name == name {
+			return &n.sources[i].Tally
+		}
+	}
+	n.sources = append(n.sources, sourceCount{name: name})
+	return &n.sources[len(n.sources)-1].Tally
+}
+
+// Round counts one round of a row. source is who made its proposal: the kind
+// itself, or the part of a composed kind. A round without a proposal is counted
+// for the kind alone.
+func (c *Counters) Round(kind, source string, proposed, accepted int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.kind(kind).Round(proposed, accepted)
+	n := c.kind(kind)
+	n.all.Round(proposed, accepted)
+	if proposed > 0 {
+		n.source(source).Round(proposed, accepted)
+	}
 }
 
 // Spend adds the times of a round.
 func (c *Counters) Spend(kind string, cost Cost) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t := c.kind(kind)
+	t := &c.kind(kind).all
 	t.Draft += cost.Draft
 	t.Verify += cost.Verify
 	t.Sample += cost.Sample
@@ -136,16 +169,29 @@ func (c *Counters) Spend(kind string, cost Cost) {
 func (c *Counters) Decline(kind string, why Reason) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.kind(kind)
-	c.declines[kind][why]++
+	c.kind(kind).declines[why]++
 }
 
 // Tally is a copy of a kind's tally.
 func (c *Counters) Tally(kind string) Tally {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if t := c.tallies[kind]; t != nil {
-		return *t
+	if n := c.kinds[kind]; n != nil {
+		return n.all
+	}
+	return Tally{}
+}
+
+// SourceTally is a copy of the tally of a kind's rounds in which source proposed.
+func (c *Counters) SourceTally(kind, source string) Tally {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := c.kinds[kind]; n != nil {
+		for i := range n.sources {
+			if n.sources[i].name == source {
+				return n.sources[i].Tally
+			}
+		}
 	}
 	return Tally{}
 }
@@ -155,8 +201,8 @@ func (c *Counters) Declines(kind string) map[Reason]int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := map[Reason]int64{}
-	for r, n := range c.declines[kind] {
-		out[r] = n
+	if n := c.kinds[kind]; n != nil {
+		maps.Copy(out, n.declines)
 	}
 	return out
 }
@@ -184,35 +230,36 @@ const (
 	MetricWidths         = "surmise_draft_width_rounds_total"
 )
 
-// Samples lists every series of every kind, in a fixed order.
+// Samples lists every series of every kind, in a fixed order. What is counted by
+// drafts has the labels kind and source: the parts of a composed kind are told
+// apart by source, and sums over either label count every draft once. The rest
+// has the label kind.
 func (c *Counters) Samples() []Sample {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var out []Sample
-	for _, kind := range c.kinds {
-		t := c.tallies[kind]
+	for _, kind := range c.order {
+		n := c.kinds[kind]
 		add := func(name string, v float64, labels ...Label) {
 			out = append(out, Sample{name, append([]Label{{"kind", kind}}, labels...), v})
 		}
-		add(MetricDrafts, float64(t.Drafts))
-		add(MetricDraftTokens, float64(t.Proposed))
-		add(MetricAccepted, float64(t.Accepted))
-		for i, n := range t.PerPosition {
-			add(MetricAcceptedPerPos, float64(n), Label{"position", strconv.Itoa(i)})
+		for i := range n.sources {
+			t, source := &n.sources[i].Tally, Label{"source", n.sources[i].name}
+			add(MetricDrafts, float64(t.Drafts), source)
+			add(MetricDraftTokens, float64(t.Proposed), source)
+			add(MetricAccepted, float64(t.Accepted), source)
+			for i, count := range t.PerPosition {
+				add(MetricAcceptedPerPos, float64(count), source, Label{"position", strconv.Itoa(i)})
+			}
 		}
-		reasons := make([]Reason, 0, len(c.declines[kind]))
-		for r := range c.declines[kind] {
-			reasons = append(reasons, r)
+		for _, r := range slices.Sorted(maps.Keys(n.declines)) {
+			add(MetricDeclines, float64(n.declines[r]), Label{"reason", string(r)})
 		}
-		slices.Sort(reasons)
-		for _, r := range reasons {
-			add(MetricDeclines, float64(c.declines[kind][r]), Label{"reason", string(r)})
-		}
-		add(MetricDraftSeconds, t.Draft.Seconds())
-		add(MetricVerifySeconds, t.Verify.Seconds())
-		add(MetricSampleSeconds, t.Sample.Seconds())
-		for k, n := range t.Widths {
-			add(MetricWidths, float64(n), Label{"width", strconv.Itoa(k)})
+		add(MetricDraftSeconds, n.all.Draft.Seconds())
+		add(MetricVerifySeconds, n.all.Verify.Seconds())
+		add(MetricSampleSeconds, n.all.Sample.Seconds())
+		for k, count := range n.all.Widths {
+			add(MetricWidths, float64(count), Label{"width", strconv.Itoa(k)})
 		}
 	}
 	return out

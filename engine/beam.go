@@ -304,7 +304,7 @@ func (s *search) send() error {
 		}
 		end := &Finish{Reason: Length, Token: -1}
 		for _, d := range h.tokens {
-			end = out.push(verify.Token{Draw: d})
+			end = out.push(verify.Token{Draw: d}, "")
 		}
 		end.Timings = s.timings
 		end.Timings.PredictedN = len(h.tokens)

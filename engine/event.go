@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
 	"surmise/drafter"
@@ -12,6 +13,9 @@ type Token struct {
 	ID int32
 	// Drafted tells that it had been proposed and was accepted.
 	Drafted bool
+	// Source is the kind that proposed it, for a composed kind the part that
+	// did; empty if it was not drafted.
+	Source string
 	// Logprob and Top are what the parameters ask for, as the sampler gives them.
 	Logprob float64
 	Top     []sampler.TokenLogprob
@@ -69,6 +73,44 @@ type Timings struct {
 	Draft drafter.Tally
 	// DraftKind is the kind of the drafter; empty when no round had a proposal.
 	DraftKind string
+	// Sources are the drafted rounds of Draft by who proposed, in the order they
+	// first did: the kind itself, or the parts of a composed one.
+	Sources []SourceTally
+	// Declines are the rounds without a proposal by reason, in the order the
+	// reasons first came. Rounds that complete the prompt ask for none.
+	Declines []Declined
+}
+
+// SourceTally counts the rounds in which a kind proposed.
+type SourceTally struct {
+	Kind string
+	drafter.Tally
+}
+
+// Declined counts rounds without a proposal for one reason.
+type Declined struct {
+	Reason drafter.Reason
+	Rounds int64
+}
+
+// drafted counts a round in which source proposed.
+func (t *Timings) drafted(source string, proposed, accepted int) {
+	i := slices.IndexFunc(t.Sources, func(s SourceTally) bool { return s.Kind == source })
+	if i < 0 {
+		i = len(t.Sources)
+		t.Sources = append(t.Sources, SourceTally{Kind: source})
+	}
+	t.Sources[i].Round(proposed, accepted)
+}
+
+// declined counts a round without a proposal.
+func (t *Timings) declined(why drafter.Reason) {
+	i := slices.IndexFunc(t.Declines, func(d Declined) bool { return d.Reason == why })
+	if i < 0 {
+		i = len(t.Declines)
+		t.Declines = append(t.Declines, Declined{Reason: why})
+	}
+	t.Declines[i].Rounds++
 }
 
 // PredictedPerSecond is the speed of generation, 0 without a clock.

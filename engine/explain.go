@@ -48,11 +48,7 @@ func (in *Instance) Explain(ctx context.Context, prompt []int32, forward map[int
 	if in.Drafter == nil {
 		return nil, fmt.Errorf("explain: no drafter: choose one with a draft kind or a draft model")
 	}
-	probe, err := ProbeWidth(in.Model)
-	if err != nil {
-		return nil, err
-	}
-	x := &Explanation{Contract: probe.Apply(in.Drafter.Contract()), Probe: probe, Forward: forward}
+	x := &Explanation{Contract: in.Contract(), Probe: in.Probe, Forward: forward}
 	if len(prompt) == 0 {
 		rng := rand.New(rand.NewPCG(3, 4))
 		for range min(16, in.Model.Spec().Context/2) {

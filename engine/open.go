@@ -77,8 +77,11 @@ type Instance struct {
 	Model      *model.Model
 	Tokenizer  *tokenizer.Tokenizer
 	// Drafter is nil when nothing drafts; Draft is its checkpoint, if it has one.
-	Drafter  drafter.Drafter
-	Draft    *checkpoint.Checkpoint
+	Drafter drafter.Drafter
+	Draft   *checkpoint.Checkpoint
+	// Probe is what the width probe found with this checkpoint on this machine;
+	// it runs when there is a drafter.
+	Probe    Probe
 	Counters *drafter.Counters
 	Engine   *Engine
 
@@ -216,6 +219,11 @@ func Open(s Setup) (in *Instance, err error) {
 		in.Drafter = nil
 		s.warn(fmt.Sprintf("no drafter, decoding plainly: %v", err))
 	}
+	if in.Drafter != nil {
+		if err := in.probe(s); err != nil {
+			return in, err
+		}
+	}
 	o := s.Engine
 	o.Width, o.Counters = set.width, in.Counters
 	if _, own := set.width.(drafter.Own); own && in.Drafter != nil {
@@ -227,6 +235,26 @@ func Open(s Setup) (in *Instance, err error) {
 	}
 	in.Engine = New(in.Model, in.Tokenizer, o)
 	return in, nil
+}
+
+// probe runs the width probe and warns if blocks are not exact.
+func (in *Instance) probe(s Setup) (err error) {
+	if in.Probe, err = ProbeWidth(in.Model); err != nil {
+		return err
+	}
+	if !in.Probe.Exact {
+		s.warn("blocks of tokens are not exact on this machine, so drafting may change the text where two tokens nearly tie: " + in.Probe.Difference)
+	}
+	return nil
+}
+
+// Contract is the drafter's contract as it holds on this machine; it is the zero
+// value when nothing drafts.
+func (in *Instance) Contract() drafter.Contract {
+	if in.Drafter == nil {
+		return drafter.Contract{}
+	}
+	return in.Probe.Apply(in.Drafter.Contract())
 }
 
 func openCheckpoint(fsys fs.FS, path string) (*checkpoint.Checkpoint, error) {

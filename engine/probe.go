@@ -16,22 +16,23 @@ import (
 type Probe struct {
 	// Exact is the answer.
 	Exact bool `json:"exact"`
-	// Widths are the block sizes compared, Positions how many positions each.
+	// Widths are the block sizes compared, over Positions positions.
 	Widths    []int `json:"widths"`
 	Positions int   `json:"positions"`
 	// Difference says where the first difference was; empty if Exact.
 	Difference string `json:"difference,omitempty"`
 }
 
-// probeWidths are the block sizes compared; they divide probePositions.
-var probeWidths = []int{2, 4, 8}
+// probePasses are the blocks that the positions compared are cut into, one pass
+// after the other: kernels treat single rows, few rows and many differently.
+var probePasses = [][]int{{8}, {2, 4, 2}, {3, 5}}
 
 const probePositions = 8
 
-// ProbeWidth compares blocks with single steps on random tokens. It costs a
-// dozen small forwards.
+// ProbeWidth compares blocks with single steps on random tokens. It costs
+// fifteen small forwards.
 func ProbeWidth(target model.Target) (Probe, error) {
-	p := Probe{Exact: true, Widths: slices.Clone(probeWidths), Positions: probePositions}
+	p := Probe{Exact: true, Widths: []int{2, 3, 4, 5, 8}, Positions: probePositions}
 	spec := target.Spec()
 	rng := rand.New(rand.NewPCG(1, 2))
 	prefix := min(24, max(spec.Context-probePositions, 0))
@@ -40,7 +41,8 @@ func ProbeWidth(target model.Target) (Probe, error) {
 		tokens[i] = int32(rng.IntN(spec.Vocab))
 	}
 	if len(tokens) <= probePositions {
-		return p, fmt.Errorf("width probe: a context of %d positions is too short: want more than %d", spec.Context, probePositions)
+		// A context this short has no room for a block behind a prefix.
+		return Probe{Exact: true}, nil
 	}
 	seq := target.Cache().Open()
 	defer seq.Close()
@@ -59,11 +61,12 @@ func ProbeWidth(target model.Target) (Probe, error) {
 		}
 		single[i] = slices.Clone(b.Logits(0, 0))
 	}
-	for _, width := range probeWidths {
+	for _, pass := range probePasses {
 		if err := seq.Truncate(prefix); err != nil {
 			return p, fmt.Errorf("width probe: %w", err)
 		}
-		for at := 0; at < probePositions; at += width {
+		at := 0
+		for _, width := range pass {
 			if err := forward(tokens[prefix+at:prefix+at+width], width); err != nil {
 				return p, fmt.Errorf("width probe: %w", err)
 			}
@@ -74,6 +77,7 @@ func ProbeWidth(target model.Target) (Probe, error) {
 						i, width, id, b.Logits(0, i)[id], single[at+i][id])
 				}
 			}
+			at += width
 		}
 	}
 	return p, nil

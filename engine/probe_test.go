@@ -44,7 +44,7 @@ func TestGivenATargetWhoseBlocksDifferInOneBitThenTheContractClaimsLess(t *testi
 	p, err := engine.ProbeWidth(sloppy{m})
 	require.NoError(t, err)
 	require.False(t, p.Exact)
-	require.Contains(t, p.Difference, "of a block of 4: logit 3")
+	require.Contains(t, p.Difference, "of a block of 8: logit 3")
 	c := p.Apply(promptlookup.Contract())
 	require.Equal(t, drafter.UpToNearTies, c.Greedy)
 	require.Equal(t, drafter.Distribution, c.Sampling)

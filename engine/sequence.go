@@ -160,8 +160,20 @@ func (s *sequence) wants() bool {
 // take is told every token as it is emitted and says whether the sample goes on.
 func (s *sequence) take(t verify.Token) bool {
 	s.drawn++
-	s.ended = s.out.push(t)
+	source := ""
+	if t.Drafted {
+		source = s.source()
+	}
+	s.ended = s.out.push(t, source)
 	return s.ended == nil
+}
+
+// source is who made the proposal of the round.
+func (s *sequence) source() string {
+	if s.ask.Source != "" {
+		return s.ask.Source
+	}
+	return s.kind
 }
 
 // settle takes in what the round did.
@@ -189,7 +201,8 @@ func (s *sequence) settle(cost drafter.Cost) {
 // count counts a round that drew tokens, and notes the end of the prompt.
 func (s *sequence) count(cost drafter.Cost) {
 	t := &s.timings
-	if s.drawn > 0 && s.drawn == s.row.Emitted {
+	first := s.drawn > 0 && s.drawn == s.row.Emitted
+	if first {
 		now := s.engine.opts.Clock()
 		t.Prompt, s.start = now.Sub(s.start), now
 		s.publish()
@@ -198,25 +211,33 @@ func (s *sequence) count(cost drafter.Cost) {
 		return
 	}
 	t.Draft.Round(len(s.row.Proposal), s.row.Accepted)
-	t.Draft.Draft += cost.Draft
-	t.Draft.Verify += cost.Verify
-	t.Draft.Sample += cost.Sample
+	if !first { // the time of the first is the prompt's
+		t.Draft.Draft += cost.Draft
+		t.Draft.Verify += cost.Verify
+		t.Draft.Sample += cost.Sample
+	}
 	if s.kind == "" {
 		return
 	}
 	if c := s.engine.opts.Counters; c != nil {
-		c.Round(s.kind, len(s.row.Proposal), s.row.Accepted)
+		c.Round(s.kind, s.source(), len(s.row.Proposal), s.row.Accepted)
 		rows := time.Duration(max(cost.Rows, 1))
 		c.Spend(s.kind, drafter.Cost{Draft: cost.Draft / rows, Verify: cost.Verify / rows, Sample: cost.Sample / rows})
 	}
 	if len(s.row.Proposal) > 0 {
 		t.DraftKind = s.kind
+		t.drafted(s.source(), len(s.row.Proposal), s.row.Accepted)
 	} else if s.ask.Seq != nil {
-		s.declined(s.ask.Decline)
+		why := s.ask.Decline
+		if why == "" {
+			why = drafter.Failed // what was proposed were no tokens
+		}
+		s.declined(why)
 	}
 }
 
 func (s *sequence) declined(why drafter.Reason) {
+	s.timings.declined(why)
 	if c := s.engine.opts.Counters; c != nil {
 		c.Decline(s.kind, why)
 	}

@@ -42,9 +42,9 @@ func (e *Engine) newStream(r *Request, sample, limit int) (stream, error) {
 	return s, nil
 }
 
-// push takes a drawn token, sends what is certain, and returns the end if this
-// token is it. The last event is sent by finish.
-func (s *stream) push(t verify.Token) *Finish {
+// push takes a drawn token and who proposed it, sends what is certain, and
+// returns the end if this token is it. The last event is sent by finish.
+func (s *stream) push(t verify.Token, source string) *Finish {
 	text := ""
 	if s.decoder != nil {
 		text = s.decoder.Push(t.Token)
@@ -56,7 +56,7 @@ func (s *stream) push(t verify.Token) *Finish {
 		return &Finish{Reason: Stop, Matched: s.name(t.Token), Token: t.Token}
 	}
 	t.Top = slices.Clone(t.Top)
-	s.held = append(s.held, heldToken{token: Token{t.Token, t.Drafted, t.Logprob, t.Top}, text: text})
+	s.held = append(s.held, heldToken{token: Token{t.Token, t.Drafted, source, t.Logprob, t.Top}, text: text})
 	s.send(len(r.Text))
 	switch {
 	case r.Reason == stop.Stop:

@@ -26,9 +26,11 @@ func Kind(copies drafter.Kind, models ...drafter.Kind) drafter.Kind {
 		Proposes: drafter.BySharedNoise,
 		Inputs:   drafter.Inputs{Tokens: true},
 		MaxWidth: drafter.MaxWidth,
+		Parts:    []string{copies.Contract.Kind},
 	}
 	c.Engagement = copies.Contract.Engagement
 	for _, k := range models {
+		c.Parts = append(c.Parts, k.Contract.Kind)
 		c.Qualification = append(c.Qualification, drafter.Rule{
 			Name: k.Contract.Kind, When: "the draft model serves as a drafter of kind " + k.Contract.Kind, Why: k.Contract.Summary,
 		})
@@ -74,6 +76,10 @@ func union(a, b []drafter.Rule) []drafter.Rule {
 // Drafter routes between two drafters. It implements drafter.Drafter.
 type Drafter struct {
 	copies, model drafter.Drafter
+	// The parts' names, and how many of the target's layers the model reads;
+	// the latter is known once bound.
+	copiesKind, modelKind string
+	layers                int
 	// gain is how many tokens survive of a copy, by length of match, and of the
 	// model's proposals, on average of late.
 	copied  [matchBins]average
@@ -89,7 +95,9 @@ type Drafter struct {
 
 // New makes a cascade of a drafter that copies and one that runs a model. It
 // owns both.
-func New(copies, model drafter.Drafter) *Drafter { return &Drafter{copies: copies, model: model} }
+func New(copies, model drafter.Drafter) *Drafter {
+	return &Drafter{copies: copies, model: model, copiesKind: copies.Contract().Kind, modelKind: model.Contract().Kind}
+}
 
 // Contract unites the contracts of the parts.
 func (d *Drafter) Contract() drafter.Contract {
@@ -104,7 +112,11 @@ func (d *Drafter) Contract() drafter.Contract {
 
 // Bind binds both parts.
 func (d *Drafter) Bind(t model.Target) error {
-	return errors.Join(d.copies.Bind(t), d.model.Bind(t))
+	if err := errors.Join(d.copies.Bind(t), d.model.Bind(t)); err != nil {
+		return err
+	}
+	d.layers = len(d.model.Contract().Inputs.Layers)
+	return nil
 }
 
 // Open opens a sequence of both parts.
@@ -145,7 +157,7 @@ func (d *Drafter) Propose(ctx context.Context, rows []*drafter.Row) error {
 			budget = min(budget, r.Steps)
 		}
 		if r.Steps < 0 || a.Err == nil && len(a.Proposal) > 0 && d.prefersCopy(a, budget) {
-			take(r, a, d.copies)
+			take(r, a, d.copiesKind)
 			continue
 		}
 		d.toAsk = append(d.toAsk, d.ask(len(rows)+i, r, s.model, budget))
@@ -158,10 +170,10 @@ func (d *Drafter) Propose(ctx context.Context, rows []*drafter.Row) error {
 		return err
 	}
 	for i, r := range d.back {
-		take(r, d.toAsk[i], d.model)
+		take(r, d.toAsk[i], d.modelKind)
 		if s := r.Seq.(*seq); len(r.Proposal) == 0 && r.Err == nil && len(s.copy) > 0 {
 			// The model declines; the copy is better than nothing.
-			r.Proposal, r.Match, r.Source, r.Decline = append(r.Proposal, s.copy...), s.match, d.copies.Contract().Kind, ""
+			r.Proposal, r.Match, r.Source, r.Decline = append(r.Proposal, s.copy...), s.match, d.copiesKind, ""
 		}
 	}
 	return nil
@@ -176,9 +188,9 @@ func (d *Drafter) ask(i int, r *drafter.Row, s drafter.Seq, budget int) *drafter
 }
 
 // take hands a part's answer to the row.
-func take(r, a *drafter.Row, part drafter.Drafter) {
+func take(r, a *drafter.Row, part string) {
 	r.Proposal, r.Confidence = append(r.Proposal[:0], a.Proposal...), append(r.Confidence[:0], a.Confidence...)
-	r.Match, r.Decline, r.Err, r.Source = a.Match, a.Decline, a.Err, part.Contract().Kind
+	r.Match, r.Decline, r.Err, r.Source = a.Match, a.Decline, a.Err, part
 }
 
 // Observe tells both parts, and compares the round's copy with what was said.
@@ -186,10 +198,11 @@ func (d *Drafter) Observe(outcomes []*drafter.Outcome) error {
 	for _, o := range outcomes {
 		d.learn(o.Seq.(*seq), o)
 	}
-	layers := len(d.model.Contract().Inputs.Layers)
-	return errors.Join(
-		d.pass(outcomes, d.copies, 0, func(s *seq) drafter.Seq { return s.copies }),
-		d.pass(outcomes, d.model, layers, func(s *seq) drafter.Seq { return s.model }))
+	err := d.pass(outcomes, d.copies, 0, func(s *seq) drafter.Seq { return s.copies })
+	if e := d.pass(outcomes, d.model, d.layers, func(s *seq) drafter.Seq { return s.model }); e != nil {
+		err = errors.Join(err, e)
+	}
+	return err
 }
 
 // pass tells one part the outcomes, with as many of the hidden states as it reads.
