@@ -271,12 +271,14 @@ func parseSentencePiece(data []byte) (*scoredVocabulary, error) {
 		unk: 0, bos: 1, eos: 2, unusedIsRejected: true, // the proto's defaults
 	}
 	modelType := uint64(1)
+	var seen [4]bool
 	err := eachField(data, func(f protoField) error {
 		switch f.number {
 		case 1, 2, 3:
 			if err := f.want(2); err != nil {
 				return err
 			}
+			seen[f.number] = true
 		}
 		switch f.number {
 		case 1:
@@ -290,6 +292,11 @@ func parseSentencePiece(data []byte) (*scoredVocabulary, error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	for i, name := range []string{1: "pieces", 2: "trainer_spec", 3: "normalizer_spec"} {
+		if i > 0 && !seen[i] {
+			return nil, fmt.Errorf("no %s: the file is cut off, or no SentencePiece model", name)
+		}
 	}
 	if modelType != 2 {
 		names := map[uint64]string{1: "Unigram", 3: "word", 4: "character"}

@@ -15,7 +15,7 @@ ids decode to without special tokens; and of the text of twelve arbitrary ids
 SmolLM2 has no package with its tokenizer.json: it is written out from the
 GGUF's vocabulary, with the pre-tokenizer its published file has.
 """
-import argparse, copy, hashlib, json, os, random, struct, tempfile, unicodedata
+import argparse, copy, hashlib, io, json, os, random, struct, unicodedata
 from pathlib import Path
 
 import sentencepiece
@@ -127,9 +127,9 @@ def tiny_bytelevel():
 def train_sp(path, **kw):
     opts = dict(model_type="bpe", vocab_size=560, byte_fallback=True, normalization_rule_name="identity", remove_extra_whitespaces=False, add_dummy_prefix=True, character_coverage=0.98, num_threads=1, minloglevel=2, user_defined_symbols=["<sep>", "▁▁▁"], train_extremely_large_corpus=False)
     opts.update(kw)
-    with tempfile.TemporaryDirectory() as d:
-        sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(corpus()), model_prefix=f"{d}/m", **opts)
-        path.write_bytes(Path(f"{d}/m.model").read_bytes())
+    model = io.BytesIO()  # not a prefix: its path would end up in the file
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(corpus()), model_writer=model, **opts)
+    path.write_bytes(model.getvalue())
     return sentencepiece.SentencePieceProcessor(model_file=str(path))
 
 
