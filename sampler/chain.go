@@ -134,7 +134,9 @@ func (c *Chain) edits() bool {
 		(k.needHistory && len(c.history.table.entries) > 0)
 }
 
-// Sample draws the token for Position from logits [vocab], which it only reads.
+// Sample draws the token for Position from logits [vocab]. It leaves them as
+// they were, bit by bit, but with penalties, bias or masks it changes some of
+// them while it runs: two chains must not sample the same row at the same time.
 // The chain advances with Accept alone: Sample may be called again and returns
 // the same. A NaN or +Inf among the logits, or a row in which every token is
 // banned, is an error.
@@ -151,9 +153,9 @@ func errLogits(n, want int) error { return fmt.Errorf("%d logits: want %d", n, w
 
 // prepare loads the row and applies steps 1 to 3.
 func (c *Chain) prepare(s *scratch, logits []float32) (*row, error) {
-	edits := c.edits()
-	r, err := s.load(logits, edits, 1)
-	if err == nil && edits {
+	s.edited = c.edits()
+	r, err := s.load(logits, s.edited && c.copies(), 1)
+	if err == nil && s.edited {
 		err = c.edit(s, r)
 	}
 	if err == nil && math.IsInf(float64(r.max), -1) {
@@ -164,6 +166,8 @@ func (c *Chain) prepare(s *scratch, logits []float32) (*row, error) {
 
 func (c *Chain) sampleWith(s *scratch, logits []float32) (Draw, error) {
 	c.feedback.drawn = false
+	s.editor.undo = s.editor.undo[:0]
+	defer s.editor.restore(logits)
 	r, err := c.prepare(s, logits)
 	if err != nil {
 		return Draw{}, err
@@ -174,8 +178,13 @@ func (c *Chain) sampleWith(s *scratch, logits []float32) (Draw, error) {
 	} else {
 		d.Token = c.choose(s, r)
 	}
-	if c.core.params.Logprobs {
-		c.logprobs(s, r, logits, &d)
+	switch {
+	case !c.core.params.Logprobs:
+	case c.core.params.LogprobsMode == LogprobsProcessed:
+		c.processed(s, r, &d)
+	default:
+		s.editor.restore(logits)
+		c.rawLogprobs(s, r, logits, &d)
 	}
 	return d, nil
 }

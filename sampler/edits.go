@@ -2,15 +2,20 @@ package sampler
 
 import (
 	"math"
+	"slices"
 
 	"surmise/compute/vocab"
 )
 
-// edit applies masks, bias and penalties to an owned row.
+// edit applies steps 1 to 3 to the row. Few logits change, so they are changed
+// where they are and put back by restore; only a constraint or a processor,
+// which may change all of them, gets a copy.
 func (c *Chain) edit(s *scratch, r *row) error {
-	e := editor{row: r, dirty: s.dirty[:0]}
+	e := &s.editor
+	e.row, e.all, e.copied = r, false, r.owned
+	e.dirty, e.undo = e.dirty[:0], e.undo[:0]
 	if k := c.constraint; k != nil {
-		if err := c.constrain(&e, s, k); err != nil {
+		if err := c.constrain(e, k); err != nil {
 			return err
 		}
 	}
@@ -23,7 +28,7 @@ func (c *Chain) edit(s *scratch, r *row) error {
 		}
 		e.all = true
 	}
-	c.penalize(&e)
+	c.penalize(e)
 	if c.core.params.IgnoreEOS || c.outLen < c.core.params.MinNewTokens {
 		for _, id := range c.core.eos {
 			e.set(id, banned)
@@ -40,37 +45,31 @@ func (c *Chain) edit(s *scratch, r *row) error {
 		e.set(id, banned)
 	}
 	e.done()
-	s.dirty = e.dirty
 	return nil
 }
 
+// copies reports whether the row must be a copy before it is edited.
+func (c *Chain) copies() bool { return c.constraint != nil || c.core.processor != nil }
+
 var banned = float32(math.Inf(-1))
 
-// penalize applies step 3.
+// penalize applies step 3. Repetition and frequency/presence are one walk over
+// the tokens seen, unless DRY has something to do between them.
 func (c *Chain) penalize(e *editor) {
 	p, h := &c.core.params, &c.history
-	z := e.row.z
-	if p.RepetitionPenalty != 1 {
-		theta := float32(p.RepetitionPenalty)
-		for i := range h.table.entries {
-			if t := &h.table.entries[i]; t.window > 0 {
-				if v := z[t.id]; v > 0 {
-					e.set(t.id, v/theta)
-				} else {
-					e.set(t.id, v*theta)
-				}
-			}
-		}
+	theta := float32(p.RepetitionPenalty)
+	repetition, counts := theta != 1, p.FrequencyPenalty != 0 || p.PresencePenalty != 0
+	between := c.core.dryOn && c.findRepeats()
+	switch {
+	case repetition:
+		e.repeat(p, h.table.entries, theta, counts && !between)
+	case counts && !between:
+		e.count(p, h.table.entries)
 	}
-	if c.core.dryOn {
+	if between {
 		c.dry(e)
-	}
-	if p.FrequencyPenalty != 0 || p.PresencePenalty != 0 {
-		f, q := p.FrequencyPenalty, p.PresencePenalty
-		for i := range h.table.entries {
-			if t := &h.table.entries[i]; t.output > 0 {
-				e.set(t.id, float32(float64(z[t.id])-(float64(f*float64(t.output))+q)))
-			}
+		if counts {
+			e.count(p, h.table.entries)
 		}
 	}
 	switch n := int32(p.NoRepeatNgramSize); {
@@ -87,9 +86,51 @@ func (c *Chain) penalize(e *editor) {
 	}
 }
 
-// dry lowers every token that would continue a repetition longer than allowed
-// by multiplier·base^(length − allowed); the longest match of a token decides.
-func (c *Chain) dry(e *editor) {
+// repeat divides positive logits of the tokens in the window by theta and
+// multiplies the others; with counts it goes on with frequency and presence. A
+// history has thousands of tokens, and their signs cannot be predicted: so both
+// results are made and one is chosen by the sign bit.
+func (e *editor) repeat(p *Params, entries []entry, theta float32, counts bool) {
+	z, bm := e.row.z, e.row.bm
+	base := len(e.undo)
+	e.undo = slices.Grow(e.undo, len(entries))[:base+len(entries)]
+	undo := e.undo[base:]
+	for i := range entries {
+		t := &entries[i]
+		old := z[t.id]
+		v := old
+		if t.window > 0 {
+			negative := uint32(int32(math.Float32bits(v)) >> 31)
+			v = math.Float32frombits(math.Float32bits(v/theta)&^negative | math.Float32bits(v*theta)&negative)
+		}
+		if counts && t.output > 0 {
+			v = p.counted(v, t.output)
+		}
+		z[t.id] = v
+		undo[i] = change{t.id, old}
+		if b := t.id / vocab.Block; v > bm[b] || old >= bm[b] {
+			e.moved(b, old, v)
+		}
+	}
+}
+
+// count applies frequency and presence penalties.
+func (e *editor) count(p *Params, entries []entry) {
+	for i := range entries {
+		if t := &entries[i]; t.output > 0 {
+			e.set(t.id, p.counted(e.row.z[t.id], t.output))
+		}
+	}
+}
+
+// counted applies frequency and presence penalty for n > 0 occurrences.
+func (p *Params) counted(v float32, n int32) float32 {
+	return float32(float64(v) - (float64(p.FrequencyPenalty*float64(n)) + p.PresencePenalty))
+}
+
+// findRepeats collects the tokens that would continue a repetition longer than
+// allowed, each with its longest match, and reports whether there are any.
+func (c *Chain) findRepeats() bool {
 	p, h := &c.core.params, &c.history
 	start := int32(windowStart(len(h.tokens), p.DRYPenaltyLastN))
 	c.longest.reset()
@@ -104,6 +145,12 @@ func (c *Chain) dry(e *editor) {
 		t := c.longest.at(h.tokens[m.end+1])
 		t.window = max(t.window, n)
 	}
+	return len(c.longest.entries) > 0
+}
+
+// dry lowers what findRepeats found by multiplier·base^(length − allowed).
+func (c *Chain) dry(e *editor) {
+	p := &c.core.params
 	for i := range c.longest.entries {
 		t := &c.longest.entries[i]
 		pen := min(float64(p.DRYMultiplier*powi(p.DRYBase, int(t.window)-p.DRYAllowedLength)), maxPenalty)
@@ -121,33 +168,42 @@ func (t *table) reset() {
 	}
 }
 
-// editor changes single logits of a row and keeps its block maxima true: most
-// tokens are not the maximum of their block, so most changes cost nothing more.
+// editor changes single logits of a row and keeps its maxima true: most tokens
+// are not the maximum of their block, so most changes cost nothing more.
 type editor struct {
 	row   *row
-	dirty []int32
-	all   bool // too much has changed: find every maximum again
+	undo  []change // in order
+	dirty []int32  // blocks that may have lost their maximum
+	all   bool     // anything may have changed
+	// copied says that the row is not the caller's.
+	copied bool
+}
+
+// change remembers a logit from before it was changed.
+type change struct {
+	id  int32
+	old float32
 }
 
 func (e *editor) set(id int32, v float32) {
 	r := e.row
-	old, b := r.z[id], id/vocab.Block
+	old, m := r.z[id], r.bm[id/vocab.Block]
 	r.z[id] = v
-	switch m := r.bm[b]; {
-	case v > m:
-		r.bm[b] = v
-		e.note(b)
-	case old >= m && v < old:
-		e.note(b)
+	e.undo = append(e.undo, change{id, old})
+	if v > m || old >= m {
+		e.moved(id/vocab.Block, old, v)
 	}
 }
 
-func (e *editor) note(b int32) {
-	if len(e.dirty) == cap(e.dirty) {
-		e.all = true
-		return
+// moved deals with a change of a block's maximum from old to v, or to v.
+func (e *editor) moved(b int32, old, v float32) {
+	r := e.row
+	if v > r.bm[b] {
+		r.bm[b] = v
+		r.max = max(r.max, v)
+	} else if v < old {
+		e.dirty = append(e.dirty, b)
 	}
-	e.dirty = append(e.dirty, b)
 }
 
 // done makes the row's maxima right.
@@ -157,21 +213,35 @@ func (e *editor) done() {
 		r.refresh()
 		return
 	}
-	if len(e.dirty) == 0 {
-		return
-	}
+	lost := false
 	for _, b := range e.dirty {
-		i := int(b) * vocab.Block
-		vocab.Max(r.bm[b:b+1], r.z[i:min(i+vocab.Block, len(r.z))])
+		i, before := int(b)*vocab.Block, r.bm[b]
+		m, _ := vocab.Max(r.bm[b:b+1], r.z[i:min(i+vocab.Block, len(r.z))])
+		lost = lost || before >= r.max && m < before
 	}
-	r.max = banned
-	for _, m := range r.bm {
-		r.max = max(r.max, m)
+	if lost {
+		r.max = banned
+		for _, m := range r.bm {
+			if m > r.max { // the built-in max minds NaN and −0, and is slow
+				r.max = m
+			}
+		}
 	}
 }
 
+// restore puts the caller's logits back, unless the row was a copy.
+func (e *editor) restore(logits []float32) {
+	if e.copied {
+		return
+	}
+	for i := len(e.undo) - 1; i >= 0; i-- {
+		logits[e.undo[i].id] = e.undo[i].old
+	}
+	e.undo = e.undo[:0]
+}
+
 // constrain bans what the constraint does not allow.
-func (c *Chain) constrain(e *editor, s *scratch, k Constraint) error {
+func (c *Chain) constrain(e *editor, k Constraint) error {
 	mask := c.mask[:(len(e.row.z)+63)/64]
 	clear(mask)
 	if err := k.Allowed(mask); err != nil {

@@ -2,6 +2,7 @@ package sampler
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -34,7 +35,7 @@ func logitsAfter(t *testing.T, p Params, z []float32, prompt, output []int32) []
 		c.Accept(o)
 	}
 	s := newScratch(len(z))
-	r, err := c.prepare(s, z)
+	r, err := c.prepare(s, slices.Clone(z))
 	require.NoError(t, err)
 	return r.z
 }

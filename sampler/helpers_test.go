@@ -37,6 +37,7 @@ func logs(p ...float64) []float32 {
 // surviving returns the ids that steps 1 to 6 leave, in ascending order.
 func surviving(t require.TestingT, c *Chain, logits []float32) []int32 {
 	s := newScratch(len(logits))
+	defer s.editor.restore(logits)
 	r, err := c.prepare(s, logits)
 	require.NoError(t, err)
 	c.choose(s, r)

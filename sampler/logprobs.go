@@ -6,15 +6,12 @@ import (
 	"surmise/compute/vocab"
 )
 
-// logprobs fills in d's log probabilities.
-func (c *Chain) logprobs(s *scratch, r *row, logits []float32, d *Draw) {
+// rawLogprobs reports the model's own distribution. r is the row that was drawn
+// from, whose maxima still hold when nothing was changed.
+func (c *Chain) rawLogprobs(s *scratch, r *row, logits []float32, d *Draw) {
 	c.top = c.top[:0]
-	if c.core.params.LogprobsMode == LogprobsProcessed {
-		c.processed(s, r, d)
-		return
-	}
 	raw := *r
-	if r.owned {
+	if r.owned || s.edited {
 		raw = row{z: logits, bm: s.tbm}
 		raw.max, _ = vocab.Max(raw.bm, logits) // no NaN: the row was checked
 	}
@@ -31,6 +28,7 @@ func (c *Chain) logprobs(s *scratch, r *row, logits []float32, d *Draw) {
 // processed reports the distribution the token was drawn from: the survivors at
 // the final temperature. (Adaptive-p: before its transformation.)
 func (c *Chain) processed(s *scratch, r *row, d *Draw) {
+	c.top = c.top[:0]
 	invT, keys, total, top := s.finalInvT, s.keys[:0], uint64(0), r.max*s.finalInvT
 	n := c.core.params.TopLogprobs
 	if c.core.greedy {
@@ -90,6 +88,8 @@ func (c *Chain) Top(logits []float32, n int, dst []TokenLogprob) ([]TokenLogprob
 	}
 	s := c.core.pool.get(len(logits))
 	defer c.core.pool.put(s)
+	s.editor.undo = s.editor.undo[:0]
+	defer s.editor.restore(logits)
 	r, err := c.prepare(s, logits)
 	if err != nil {
 		return dst, err

@@ -19,7 +19,7 @@ type row struct {
 	// over counts the tokens that tie with the cut's logit but have a higher id:
 	// the only ones a comparison of logits alone would count wrongly.
 	over int
-	// owned says that z is scratch memory and may be written.
+	// owned says that z is scratch memory and need not be restored.
 	owned bool
 }
 
@@ -223,7 +223,7 @@ func (s *scratch) finish(r *row, lo, hi float32, above, need uint64) cutoff {
 }
 
 // load makes a row of the logits: a view of them, or with own a copy multiplied
-// by scale that may be changed.
+// by scale.
 func (s *scratch) load(logits []float32, own bool, scale float32) (*row, error) {
 	r := &s.row
 	*r = row{z: logits, bm: s.bm, cut: lowestCut, owned: own}
@@ -257,18 +257,19 @@ func (r *row) refresh() { r.max, _ = vocab.Max(r.bm, r.z) }
 
 // scratch is the memory of one Sample call.
 type scratch struct {
-	row   row
-	z     []float32 // [vocab] the row, when it is changed
-	bm    []float32
-	temp  []float32 // [vocab] a tempered copy
-	tbm   []float32
-	w     []uint32 // [vocab]
-	ids   []int32  // [vocab+16] results of vocab passes
-	words []uint32 // [vocab+16]
-	keys  []key    // [vocab]
-	list  []int32  // [vocab] survivors when they are few
-	dirty []int32  // blocks whose maximum must be found again
-	few   survivors
+	row    row
+	z      []float32 // [vocab] the row, when it is changed
+	bm     []float32
+	temp   []float32 // [vocab] a tempered copy
+	tbm    []float32
+	w      []uint32 // [vocab]
+	ids    []int32  // [vocab+16] results of vocab passes
+	words  []uint32 // [vocab+16]
+	keys   []key    // [vocab]
+	list   []int32  // [vocab] survivors when they are few
+	editor editor
+	edited bool // steps 1 to 3 had something to do
+	few    survivors
 	// finalInvT multiplied the row's logits for the draw.
 	finalInvT float32
 }
@@ -278,6 +279,6 @@ func newScratch(n int) *scratch {
 	return &scratch{
 		z: make([]float32, n), bm: make([]float32, b), temp: make([]float32, n), tbm: make([]float32, b),
 		w: make([]uint32, n), ids: make([]int32, n+16), words: make([]uint32, n+16),
-		keys: make([]key, max(n, b)), list: make([]int32, n+16), dirty: make([]int32, 0, b),
+		keys: make([]key, max(n, b)), list: make([]int32, n+16), editor: editor{dirty: make([]int32, 0, b)},
 	}
 }
