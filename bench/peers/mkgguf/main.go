@@ -1,24 +1,19 @@
 // Command mkgguf writes a GGUF file with the shape of a published model and
 // random weights, so that speed can be measured without downloading anything.
-//
-// Types of tensors are mixed as llama.cpp's quantizer mixes them. Weights are
-// scaled so that activations and logits stay finite and of ordinary size. The
-// tokenizer is byte-level with a vocabulary padded to the model's size, good
-// enough for any engine to load. Equal arguments give equal files.
+// Package randommodel says what is in it.
 //
 //	go run ./bench/peers/mkgguf --shape qwen3-0.6b --type q8_0 -o qwen3-0.6b-q8_0.gguf
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 
-	"surmise/checkpoint"
+	"surmise/bench/peers/randommodel"
 )
 
 func main() {
@@ -31,32 +26,27 @@ func main() {
 func run(args []string, stderr io.Writer) error {
 	fl := flag.NewFlagSet("mkgguf", flag.ContinueOnError)
 	fl.SetOutput(stderr)
-	name := fl.String("shape", "smollm2-135m", "model whose shape is taken: "+strings.Join(slices.Sorted(maps.Keys(shapes)), ", "))
-	mix := fl.String("type", "q8_0", "quantization: "+strings.Join(slices.Sorted(maps.Keys(mixes)), ", "))
+	shape := fl.String("shape", "smollm2-135m", "model whose shape is taken: "+strings.Join(randommodel.Shapes(), ", "))
+	typ := fl.String("type", "q8_0", "quantization: "+strings.Join(randommodel.Types(), ", "))
 	out := fl.String("o", "", "file to write")
 	seed := fl.Uint64("seed", 1, "seed of the weights")
 	if err := fl.Parse(args); err != nil {
 		return err
 	}
-	switch {
-	case fl.NArg() > 0:
+	if fl.NArg() > 0 {
 		return fmt.Errorf("argument %q is not a flag", fl.Arg(0))
-	case *out == "":
-		return fmt.Errorf("no file to write: say -o FILE")
 	}
-	s, ok := shapes[*name]
-	if !ok {
-		return fmt.Errorf("shape %q: want one of %s", *name, strings.Join(slices.Sorted(maps.Keys(shapes)), ", "))
+	if *out == "" {
+		return errors.New("no file to write: say -o FILE")
 	}
-	m, ok := mixes[*mix]
-	if !ok {
-		return fmt.Errorf("type %q: want one of %s", *mix, strings.Join(slices.Sorted(maps.Keys(mixes)), ", "))
+	if err := randommodel.Check(*shape, *typ); err != nil {
+		return err
 	}
-	return writeFile(*out, s, m, *seed)
+	return writeFile(*out, *shape, *typ, *seed)
 }
 
 // writeFile writes the whole model, or leaves no file behind.
-func writeFile(path string, s shape, m mix, seed uint64) (err error) {
+func writeFile(path, shape, typ string, seed uint64) (err error) {
 	f, err := os.Create(path)
 	if err != nil {
 		return err
@@ -70,5 +60,5 @@ func writeFile(path string, s shape, m mix, seed uint64) (err error) {
 			os.Remove(path)
 		}
 	}()
-	return checkpoint.WriteGGUF(f, metadata(s, m), tensors(s, m, seed))
+	return randommodel.Write(f, shape, typ, seed)
 }
