@@ -59,8 +59,7 @@ func TestGivenAFileCutAnywhereWhenOpenedThenEveryWholeLineIsThere(t *testing.T) 
 		}
 		header, got := lines(rt, path)
 		require.Equal(rt, `"header"`, header)
-		require.Equal(rt, want[:n], got[:n:n])
-		require.Len(rt, got, n)
+		require.Equal(rt, append([]line(nil), want[:n]...), got)
 
 		// What is appended then stands behind the whole lines.
 		j, err = journal.Open(path, "other", ok, ok)
