@@ -78,6 +78,10 @@ var architectures = map[string]func(*loader) architecture{
 	"gemma3": loadGemma3,
 }
 
+// Architectures are the names of the architectures that Open runs, in order: what
+// checkpoint.Config.Architecture must be.
+func Architectures() []string { return slices.Sorted(maps.Keys(architectures)) }
+
 // Model is a checkpoint on a device. It implements Target.
 type Model struct {
 	spec  Spec
@@ -111,7 +115,7 @@ func Open(dev compute.Device, ck *checkpoint.Checkpoint, opts Options) (*Model, 
 	load, ok := architectures[cfg.Architecture]
 	if !ok || cfg.Draft {
 		return nil, fmt.Errorf("%s: not a target model: architecture %q (%s), want one of %s", ck.Path(), cfg.Architecture,
-			strings.Join(cfg.Architectures, ", "), strings.Join(slices.Sorted(maps.Keys(architectures)), ", "))
+			strings.Join(cfg.Architectures, ", "), strings.Join(Architectures(), ", "))
 	}
 	if err := opts.resolve(ck); err != nil {
 		return nil, fmt.Errorf("open %s: %w", ck.Path(), err)

@@ -104,6 +104,14 @@ func find(ck *checkpoint.Checkpoint) (layout, error) {
 	return layout{}, fmt.Errorf("%s: no multi-token-prediction head: want tensors like mtp.fc.weight (Qwen3.5), model.layers.N.eh_proj.weight (DeepSeek, GLM) or model.mtp_layers.0.input_proj.weight (MiMo)", ck.Path())
 }
 
+// Heads tells the layout of the heads a checkpoint has, "qwen3.5", "deepseek" or
+// "mimo", and which of the target's states they read. Without heads it is an
+// error that says what was looked for.
+func Heads(ck *checkpoint.Checkpoint) (layout string, reads Hidden, err error) {
+	l, err := find(ck)
+	return l.name, l.hidden, err
+}
+
 // settings are the fields of config.json that concern a head's layer.
 type settings struct {
 	Promised      int      `json:"num_nextn_predict_layers"`

@@ -42,9 +42,6 @@ func (a *app) explainCommand() *cobra.Command {
 }
 
 func (a *app) explain(cmd *cobra.Command, f *explainFlags) error {
-	if d := &f.model.setup.Draft; d.Kind == "" && d.Model == "" {
-		d.Kind = engine.Auto
-	}
 	if err := a.finishModel(cmd, &f.model); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"surmise/compute/cpu"
+	"surmise/drafter"
 	"surmise/engine"
 	"surmise/engine/costs"
 	"surmise/sampler"
@@ -38,7 +39,7 @@ func (a *app) addModel(cmd *cobra.Command, f *modelFlags) {
 	fl := cmd.Flags()
 	fl.IntVar(&f.setup.Context, "ctx", 0, "positions a sequence may have; 0 is what the model was trained for")
 	d := &f.setup.Draft
-	fl.StringVar(&d.Kind, "draft-kind", "", "how to draft: "+strings.Join(a.kinds.Names(), ", ")+", "+engine.Auto+" (default none, or what the draft model is)")
+	fl.StringVar(&d.Kind, "draft-kind", engine.Auto, "how to draft: "+strings.Join(a.kinds.Names(), ", ")+", or "+engine.Auto+": the draft model given, else the target's own prediction heads, else "+drafter.Lookup)
 	fl.StringVar(&d.Model, "draft-model", "", "draft checkpoint")
 	a.alias("draft-model", "model-draft")
 	fl.StringVar(&d.BlockSize, "draft-block-size", engine.Auto, "cap on the tokens proposed in a round: 1 to 64, or auto")
@@ -56,10 +57,10 @@ var draftOptions = map[string]string{"draft-quantize": "quantize", "draft-noise"
 // checked without opening a file.
 func (a *app) finishModel(cmd *cobra.Command, f *modelFlags) error {
 	if on, err := cmd.Flags().GetBool("prompt-lookup"); err == nil && on {
-		if k := f.setup.Draft.Kind; k != "" && k != "prompt-lookup" {
+		if k := f.setup.Draft.Kind; cmd.Flags().Changed("draft-kind") && k != drafter.Lookup {
 			return usage(fmt.Errorf("--prompt-lookup together with --draft-kind %s: leave one of them out", k))
 		}
-		f.setup.Draft.Kind = "prompt-lookup"
+		f.setup.Draft.Kind = drafter.Lookup
 	}
 	for flag, option := range draftOptions {
 		if x := cmd.Flags().Lookup(flag); x != nil && x.Changed {

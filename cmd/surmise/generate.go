@@ -34,7 +34,7 @@ func (a *app) generateCommand() *cobra.Command {
 	f.prompt.add(cmd)
 	err := a.addSampling(cmd, &f.sampling, sampler.ProfileGenerate)
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object instead of text")
-	cmd.Flags().BoolVar(&f.showDrafts, "show-drafts", false, "colour accepted proposals, on a terminal")
+	cmd.Flags().BoolVar(&f.showDrafts, "show-drafts", false, "colour accepted proposals by the kind that made them, on a terminal")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err != nil {
 			return err
@@ -118,6 +118,9 @@ func (a *app) answer(ctx context.Context, in *engine.Instance, f *generateFlags,
 			fmt.Fprintf(a.stderr, "sample %d:\n", x.Sample)
 			fmt.Fprintln(a.stdout, x.Text)
 		}
+	}
+	if legend := out.legend(); legend != "" {
+		fmt.Fprintln(a.stderr, legend)
 	}
 	fmt.Fprintln(a.stderr, summary(answers[0].Finish.Timings))
 	return out.err

@@ -13,12 +13,15 @@ import (
 
 	"surmise/checkpoint"
 	"surmise/drafter"
+	"surmise/model"
+	"surmise/mtp"
 	"surmise/tokenizer"
 )
 
 // inspectFlags are the flags of inspect.
 type inspectFlags struct {
 	model    modelFlags
+	mtp      mtpFlags
 	json     bool
 	tensors  bool
 	template bool
@@ -38,10 +41,14 @@ func (a *app) inspectCommand() *cobra.Command {
 				}
 				*path = args[0]
 			}
+			if f.mtp.on {
+				return a.inspectMTP(cmd.Context(), f)
+			}
 			return a.inspect(f)
 		},
 	}
 	f.model.addModelPath(cmd)
+	f.mtp.add(cmd)
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object instead of text")
 	cmd.Flags().BoolVar(&f.tensors, "tensors", false, "list the tensors")
 	cmd.Flags().BoolVar(&f.template, "template", false, "print the chat template and nothing else")
@@ -57,6 +64,9 @@ type inspection struct {
 	ModelType    string                  `json:"model_type"`
 	ServesAs     string                  `json:"serves_as"`
 	Because      string                  `json:"because"`
+	NotRun       string                  `json:"not_run,omitempty"`
+	MTPLayout    string                  `json:"mtp_layout,omitempty"`
+	MTPHidden    string                  `json:"mtp_hidden,omitempty"`
 	Layers       int                     `json:"layers"`
 	Hidden       int                     `json:"hidden_size"`
 	Heads        int                     `json:"heads"`
@@ -135,6 +145,12 @@ func look(ck *checkpoint.Checkpoint, tensors bool) (*inspection, error) {
 		Quantization: map[string]int64{},
 		KVBytes:      4 * int64(c.Layers) * int64(c.KVHeads) * int64(c.HeadDim),
 	}
+	if found.Kind == drafter.FullModel && !slices.Contains(model.Architectures(), c.Architecture) {
+		x.NotRun = fmt.Sprintf("models of architecture %s are not run yet, only %s", c.Architecture, strings.Join(model.Architectures(), ", "))
+	}
+	if layout, reads, err := mtp.Heads(ck); err == nil {
+		x.MTPLayout, x.MTPHidden = layout, string(reads)
+	}
 	for _, l := range c.LayerTypes {
 		if l == checkpoint.SlidingAttention {
 			x.Sliding++
@@ -164,7 +180,14 @@ func (a *app) show(x *inspection) error {
 		fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...))
 	}
 	line("checkpoint", "%s (%s)", x.Path, x.Format)
-	line("architecture", "%s (%s), serves as %s: %s", x.Architecture, x.ModelType, servesAs(x.ServesAs), x.Because)
+	if x.NotRun == "" {
+		line("architecture", "%s (%s), serves as %s: %s", x.Architecture, x.ModelType, servesAs(x.ServesAs), x.Because)
+	} else {
+		line("architecture", "%s (%s): %s", x.Architecture, x.ModelType, x.NotRun)
+	}
+	if x.MTPLayout != "" {
+		line("prediction heads", "layout %s, reading the %s hidden state (--mtp measures both); draft kind %s runs them", x.MTPLayout, x.MTPHidden, drafter.MTP)
+	}
 	line("shape", "%d layers, hidden %d, %d/%d heads of %d, feed-forward %d", x.Layers, x.Hidden, x.Heads, x.KVHeads, x.HeadDim, x.FFN)
 	context := fmt.Sprintf("%d positions", x.Context)
 	if x.Window > 0 {

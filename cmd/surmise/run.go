@@ -38,7 +38,7 @@ func (a *app) runCommand() *cobra.Command {
 	err := a.addSampling(cmd, &f.sampling, sampler.ProfileRun,
 		"n", "best_of", "beams", "length_penalty", "beam_groups", "diversity_penalty", "logprobs", "top_logprobs", "logprobs_mode")
 	cmd.Flags().StringVar(&f.system, "system", "", "system message")
-	cmd.Flags().BoolVar(&f.showDrafts, "show-drafts", false, "colour accepted proposals, on a terminal")
+	cmd.Flags().BoolVar(&f.showDrafts, "show-drafts", false, "colour accepted proposals by the kind that made them, on a terminal")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err != nil {
 			return err
@@ -232,6 +232,9 @@ func (c *conversation) answer(ctx context.Context) error {
 	c.messages = append(c.messages, tokenizer.Message{Role: "assistant", Content: x.Text})
 	if stopped {
 		fmt.Fprintln(c.app.stderr, "(stopped)")
+	}
+	if legend := out.legend(); legend != "" {
+		fmt.Fprintln(c.app.stderr, legend)
 	}
 	fmt.Fprintln(c.app.stderr, summary(x.Finish.Timings))
 	return out.err

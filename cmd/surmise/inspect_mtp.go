@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"surmise/drafter"
+	"surmise/engine"
+	"surmise/tokenizer"
+)
+
+// mtpFlags are the flags of inspect --mtp.
+type mtpFlags struct {
+	on   bool
+	head string
+	file string
+}
+
+func (f *mtpFlags) add(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.BoolVar(&f.on, "mtp", false, "measure a multi-token-prediction head's acceptance with both hidden states it may read")
+	fl.StringVar(&f.head, "draft-model", "", "with --mtp: the head's checkpoint (default: the target's own heads)")
+	fl.StringVar(&f.file, "text", "", "with --mtp: a text file to continue at several places; - is standard input")
+}
+
+// headJSON is the acceptance with one hidden state as JSON.
+type headJSON struct {
+	Hidden string `json:"hidden"`
+	draftJSON
+}
+
+// inspectMTP continues a text with the head reading one state, then the other.
+func (a *app) inspectMTP(ctx context.Context, f *inspectFlags) (err error) {
+	if f.mtp.file == "" {
+		return usage(errors.New("inspect --mtp: no text to continue: say --text FILE, a text like those the model is for"))
+	}
+	text, _, err := readText("--text", f.mtp.file, a.stdin)
+	if err != nil {
+		return err
+	}
+	f.model.setup.Kinds = a.kinds
+	f.model.setup.Draft.Kind = drafter.MTP
+	f.model.setup.Draft.Model = f.mtp.head
+	if err := a.useFamily(&f.model); err != nil {
+		return err
+	}
+	d := f.model.setup.Draft
+	f.model.setup.Draft = engine.DraftSetup{}
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	in, err := a.open(&f.model)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.Close()) }()
+	ids, err := in.Tokenizer.Encode(text, tokenizer.EncodeOptions{AddSpecial: true})
+	if err != nil {
+		return err
+	}
+	found, err := in.CompareHidden(ctx, a.kinds, d, ids)
+	if err != nil {
+		return err
+	}
+	if f.json {
+		out := make([]headJSON, len(found))
+		for i, x := range found {
+			out[i] = headJSON{x.Hidden, draftOf(drafter.MTP, &x.Tally)}
+		}
+		return a.encodeJSON(out)
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "hidden state\tdrafts\tacceptance rate\tmean acceptance length\tby position\t")
+	for _, x := range found {
+		fmt.Fprintf(w, "%s\t%d\t%.3f\t%.2f\t", x.Hidden, x.Drafts, x.AcceptanceRate(), x.MeanAcceptanceLength())
+		for _, rate := range draftOf(drafter.MTP, &x.Tally).PerPosition {
+			fmt.Fprintf(w, " %.2f", rate)
+		}
+		fmt.Fprintln(w, "\t")
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	better, other := found[0], found[1]
+	if other.AcceptanceRate() > better.AcceptanceRate() {
+		better, other = other, better
+	}
+	if better.AcceptanceRate() < 1.1*other.AcceptanceRate()+0.02 {
+		fmt.Fprintln(a.stdout, "the two are too close to tell which state the head was trained on")
+	} else {
+		fmt.Fprintf(a.stdout, "the head was trained on the %s state, it seems\n", better.Hidden)
+	}
+	return nil
+}
