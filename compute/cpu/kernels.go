@@ -119,7 +119,7 @@ const (
 	callBytes = 1 << 20
 	// cacheBytes of weights stay in the second-level cache while several tiles
 	// of rows pass over them.
-	cacheBytes = 128 << 10
+	cacheBytes = 256 << 10
 
 	maxTile = 16 // no table has larger tiles
 )

@@ -67,7 +67,7 @@ func BenchmarkLinear(b *testing.B) {
 			b.Run(fmt.Sprintf("%v/%dx%d", typ, shape[0], shape[1]), func(b *testing.B) {
 				ms := benchMatrices(b, typ, shape[0], shape[1])
 				for _, k := range tables() {
-					for _, rows := range []int{1, 2, 3, 4, 6, 8, 9, 12, 16, 32} {
+					for _, rows := range []int{1, 2, 3, 4, 6, 8, 9, 12, 16, 32, 64} {
 						b.Run(fmt.Sprintf("%s/rows=%d", k.name, rows), func(b *testing.B) { benchLinear(b, k, ms, rows) })
 					}
 				}

@@ -56,9 +56,9 @@ func (l *linearTile) emit() {
 	l.acc = zmms(l.k)
 	// Few rows have too few chains to hide the latency of a dot product: sum in
 	// several registers.
-	split := []int{0, 4, 2, 2}[min(l.k, 3)]
-	if l.k > 3 || l.Scales == layout.ScaleSuper6 {
-		split = 1
+	split := 1
+	if l.k <= 3 {
+		split = []int{4, 2, 2}[l.k-1]
 	}
 	l.isum = make([][]reg.VecVirtual, l.k)
 	for r := range l.isum {
