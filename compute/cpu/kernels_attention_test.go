@@ -73,8 +73,10 @@ func (c *cache) vector(at func(j, d int) int) func(j int) []float32 {
 // attendAll runs a tile over all chunks and joins them, as the device does.
 func attendAll(k *kernels, c *cache, q []float32, lo, hi []int) []float32 {
 	pairs, dim := len(lo), c.dim
-	a := attention{pairs: pairs, dim: dim, q: make([]float32, pairs*dim), half: c.half, float: c.float,
-		s: make([]float32, pairs*chunkSize), o: make([]float32, pairs*dim)}
+	a := attention{
+		pairs: pairs, dim: dim, q: make([]float32, pairs*dim), half: c.half, float: c.float,
+		s: make([]float32, pairs*chunkSize), o: make([]float32, pairs*dim),
+	}
 	for p := range pairs {
 		for d := range dim {
 			a.q[d*pairs+p] = q[p*dim+d]

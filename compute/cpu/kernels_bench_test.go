@@ -109,8 +109,10 @@ func BenchmarkAttention(b *testing.B) {
 					s := newRandom(1)
 					c := newCache(s, positions/pageSize, dim, true)
 					k.toHalf(c.half, s.floats(len(c.half), 0))
-					a := attention{pairs: pairs, dim: dim, q: s.floats(pairs*dim, 0), half: c.half,
-						s: make([]float32, pairs*chunkSize), o: make([]float32, pairs*dim)}
+					a := attention{
+						pairs: pairs, dim: dim, q: s.floats(pairs*dim, 0), half: c.half,
+						s: make([]float32, pairs*chunkSize), o: make([]float32, pairs*dim),
+					}
 					for p := range pairs {
 						a.hi[p] = chunkSize
 					}

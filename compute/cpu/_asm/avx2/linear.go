@@ -44,7 +44,7 @@ type linearTile struct {
 	row  reg.GPVirtual // the current block's records
 
 	acc, isum []reg.VecVirtual
-	d, sub    reg.VecVirtual
+	d         reg.VecVirtual
 	part      []reg.VecVirtual // Q6_K: the first half's scaled sums
 	t, u      reg.VecVirtual
 }

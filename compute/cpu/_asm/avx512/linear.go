@@ -22,8 +22,10 @@ func linear(f layout.Format) {
 		JEQ(LabelRef(fmt.Sprintf("rows%d", k)))
 	}
 	for k := layout.Tile; k >= 1; k-- {
-		l := linearTile{Format: f, k: k,
-			dst: a[0], ldd: a[1], w: a[2], s: a[3], bias: a[4], x: a[5], blocks: a[6], groups: a[7]}
+		l := linearTile{
+			Format: f, k: k,
+			dst: a[0], ldd: a[1], w: a[2], s: a[3], bias: a[4], x: a[5], blocks: a[6], groups: a[7],
+		}
 		Label(fmt.Sprintf("rows%d", k))
 		l.emit()
 	}

@@ -51,13 +51,13 @@ func main() {
 
 // The constants of package canon, and a few of arithmetic.
 var (
-	log2e, ln2Hi, ln2Lo               Mem
-	expC                              [7]Mem // coefficients by power; 0 and 1 are 1
-	expMin, expMax, inf, negInf, nan  Mem
-	one, minusInv128, absMask         Mem
-	geluCubic, geluTwo, tiny, f127    Mem
-	nibbles, fifth, sixth, signBit    Mem
-	bytes32, lane0To15, sixteen, zero Mem
+	log2e, ln2Hi, ln2Lo              Mem
+	expC                             [7]Mem // coefficients by power; 0 and 1 are 1
+	expMin, expMax, inf, negInf, nan Mem
+	one, minusInv128, absMask        Mem
+	geluCubic, geluTwo, tiny, f127   Mem
+	nibbles, fifth, sixth, signBit   Mem
+	bytes32, lane0To15, sixteen      Mem
 )
 
 func constants() {
@@ -74,7 +74,7 @@ func constants() {
 	geluCubic, geluTwo = f("geluCubic", 0.044715), f("geluTwo", 1.5957691216057308)
 	tiny, f127 = f("tiny", 1e-30), f("f127", 127)
 	nibbles, fifth, sixth = u("nibbles", 0x0f0f0f0f), u("fifth", 0x10101010), u("sixth", 0x30303030)
-	bytes32, sixteen, zero = u("bytes32", 0x20202020), u("sixteen", 16), u("zero", 0)
+	bytes32, sixteen = u("bytes32", 0x20202020), u("sixteen", 16)
 	lane0To15 = GLOBL("lane0To15", RODATA|NOPTR)
 	for i := range lanes {
 		DATA(4*i, U32(i))

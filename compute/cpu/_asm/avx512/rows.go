@@ -212,7 +212,8 @@ func loop(vectors reg.GPVirtual, body func(i reg.GPVirtual)) {
 func gate(g struct {
 	name string
 	act  func(x reg.VecVirtual)
-}) {
+},
+) {
 	name := fmt.Sprintf("gate%sAVX512", g.name)
 	TEXT(name, NOSPLIT, "func(dst *float32, x *float32, u *float32, vectors int)")
 	Doc(name + " writes act(x)·u for whole vectors.")

@@ -108,7 +108,6 @@ func (a *asm) ldq(base R, disp int, v V) { a.op("FMOVQ %d(%v), %s", disp, base, 
 func (a *asm) ldd(base R, disp int, v V) { a.op("FMOVD %d(%v), %s", disp, base, v.f()) }
 func (a *asm) lds(base R, disp int, v V) { a.op("FMOVS %d(%v), %s", disp, base, v.f()) }
 func (a *asm) stq(v V, base R, disp int) { a.op("FMOVQ %s, %d(%v)", v.f(), disp, base) }
-func (a *asm) std(v V, base R, disp int) { a.op("FMOVD %s, %d(%v)", v.f(), disp, base) }
 func (a *asm) sts(v V, base R, disp int) { a.op("FMOVS %s, %d(%v)", v.f(), disp, base) }
 
 // zero clears a register.
@@ -151,7 +150,6 @@ func (a *asm) sdot(d, n, m V, i int) {
 func (a *asm) add4(d, n, m V)  { a.three(0x4EA08400, "ADD", "4S", d, n, m) }
 func (a *asm) sub4(d, n, m V)  { a.three(0x6EA08400, "SUB", "4S", d, n, m) }
 func (a *asm) umax4(d, n, m V) { a.three(0x6EA06400, "UMAX", "4S", d, n, m) }
-func (a *asm) umin4(d, n, m V) { a.three(0x6EA06C00, "UMIN", "4S", d, n, m) }
 
 func (a *asm) and(d, n, m V) { a.three(0x4E201C00, "AND", "16B", d, n, m) }
 func (a *asm) bic(d, n, m V) { a.three(0x4E601C00, "BIC", "16B", d, n, m) }

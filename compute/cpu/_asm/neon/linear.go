@@ -247,7 +247,7 @@ func (l *linearTile) ends() {
 
 // Words of a record's end.
 const (
-	wScale = (layout.Scale - layout.Scale) / 4
+	wScale = 0
 	wSum   = (layout.Sum - layout.Scale) / 4
 	wFirst = (layout.First - layout.Scale) / 4
 	wTotal = (layout.Total - layout.Scale) / 4

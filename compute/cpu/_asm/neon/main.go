@@ -60,10 +60,23 @@ func (a *asm) constants() {
 		name string
 		v    float32
 	}{
-		{"log2e", 1.44269504}, {"ln2Hi", 0.693145751953125}, {"ln2Lo", 1.42860677e-6},
-		{"expC6", 1.0 / 720}, {"expC5", 1.0 / 120}, {"expC4", 1.0 / 24}, {"expC3", 1.0 / 6}, {"expC2", 0.5},
-		{"one", 1}, {"expMin", -60}, {"expMax", 88}, {"inf", float32(math.Inf(1))}, {"negInf", float32(math.Inf(-1))},
-		{"geluCubic", 0.044715}, {"geluTwo", 1.5957691216057308}, {"tiny", 1e-30}, {"f127", 127},
+		{"log2e", 1.44269504},
+		{"ln2Hi", 0.693145751953125},
+		{"ln2Lo", 1.42860677e-6},
+		{"expC6", 1.0 / 720},
+		{"expC5", 1.0 / 120},
+		{"expC4", 1.0 / 24},
+		{"expC3", 1.0 / 6},
+		{"expC2", 0.5},
+		{"one", 1},
+		{"expMin", -60},
+		{"expMax", 88},
+		{"inf", float32(math.Inf(1))},
+		{"negInf", float32(math.Inf(-1))},
+		{"geluCubic", 0.044715},
+		{"geluTwo", 1.5957691216057308},
+		{"tiny", 1e-30},
+		{"f127", 127},
 	} {
 		a.float(c.name, c.v)
 	}
@@ -85,15 +98,12 @@ const (
 
 // loadExp fetches exp's constants to V16–V27.
 func (a *asm) loadExp() {
-	for v, name := range map[V]string{} {
-		a.fetch(name, v)
-	}
 	for i, name := range []string{"log2e", "ln2Hi", "ln2Lo", "expC6", "expC5", "expC4", "expC3", "expC2", "one", "expMin", "expMax", "inf"} {
 		a.fetch(name, V(16+i))
 	}
 }
 
-// exp turns x to canon.Exp(x) in place; n, p, t and u are clobbered.
+// exp turns x to canon.Exp(x) in place; n, p, t, u and V28 are clobbered.
 func (a *asm) exp(x, n, p, t, u V) {
 	a.fmul(n, x, cLog2e)
 	a.frintn(n, n)
@@ -101,11 +111,10 @@ func (a *asm) exp(x, n, p, t, u V) {
 	a.fcmgt(u, x, cMax) // greater than expMax: infinity
 	a.fmls(x, n, cHi)
 	a.fmls(x, n, cLo)
-	a.move(p, cC6)
-	// p = p·x + c, where FMLA wants the sum in its target: n's copy is safe in
-	// p only once c has been moved to the other register.
 	a.fcvtns(n, n)
 	a.shl4(n, n, 23)
+	// FMLA adds to its target, so p·x + c begins with a copy of c.
+	a.move(p, cC6)
 	q := V(28)
 	for _, c := range []V{cC5, cC4, cC3, cC2, cC1, cC1} {
 		a.move(q, c)
