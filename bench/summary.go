@@ -57,6 +57,8 @@ type Summary struct {
 	// Same of Compared requests had the bytes of plain decoding.
 	Same     int `json:"bytes_equal"`
 	Compared int `json:"bytes_compared"`
+	// Declines counts rounds without a proposal by reason.
+	Declines map[string]int64 `json:"declines,omitempty"`
 }
 
 // Summarize computes the statistics of trials; plain are those of plain
@@ -72,6 +74,12 @@ func Summarize(trials, plain []Trial, seed uint64) Summary {
 		latencies = append(latencies, t.Latency())
 		decode += t.DecodeSeconds
 		after += max(t.Tokens-1, 0)
+		for r, n := range t.Declines {
+			if s.Declines == nil {
+				s.Declines = map[string]int64{}
+			}
+			s.Declines[r] += n
+		}
 		if t.Same != nil {
 			s.Compared++
 			if *t.Same {
@@ -91,9 +99,7 @@ func Summarize(trials, plain []Trial, seed uint64) Summary {
 	return s
 }
 
-// shares splits the time of whole requests' rounds that drew tokens. The round
-// that ends the prompt is one of them, so the whole is decode time and what the
-// rounds took beyond it.
+// shares splits decode time.
 func shares(trials []Trial) Shares {
 	var c Counts
 	var total float64

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -65,6 +64,8 @@ type Trial struct {
 	PromptSeconds float64 `json:"prompt_s"`
 	DecodeSeconds float64 `json:"decode_s"`
 	Counts        Counts  `json:"counts"`
+	// Declines counts rounds without a proposal by reason.
+	Declines map[string]int64 `json:"declines,omitempty"`
 	// Same tells that text and tokens are those of plain decoding; nil where
 	// nothing was compared.
 	Same *bool `json:"same,omitempty"`
@@ -86,16 +87,34 @@ func TrialOf(item, category string, turn int, a *engine.Answer) Trial {
 	}
 }
 
-// Series is all trials of one config.
-type Series struct {
-	Config   Config           `json:"config"`
-	Trials   []Trial          `json:"trials"`
-	Declines map[string]int64 `json:"declines,omitempty"`
+// Result is a trial of a config.
+type Result struct {
+	Config Config `json:"config"`
+	Trial  Trial  `json:"trial"`
 }
 
-// Gather adds trials to the series of their configs, which keep the order in
-// which they first came.
-type Gather struct{ Series []*Series }
+// Line is what is stored of a question: all its trials, or why there are none.
+type Line struct {
+	Item    string   `json:"item"`
+	Skipped string   `json:"skipped,omitempty"`
+	Results []Result `json:"results,omitempty"`
+}
+
+// Series is all trials of one config.
+type Series struct {
+	Config Config
+	Trials []Trial
+
+	seen map[string]bool
+}
+
+// Gather puts results together: into series by config, in the order in which
+// they first come.
+type Gather struct {
+	Series []*Series
+	// Skipped are the questions without trials, with the reasons.
+	Skipped map[string]string
+}
 
 // Of finds or makes a config's series.
 func (g *Gather) Of(c Config) *Series {
@@ -104,30 +123,26 @@ func (g *Gather) Of(c Config) *Series {
 			return s
 		}
 	}
-	s := &Series{Config: c}
+	s := &Series{Config: c, seen: map[string]bool{}}
 	g.Series = append(g.Series, s)
 	return s
 }
 
-// Add adds a trial; a request that the config has already is an error.
-func (g *Gather) Add(c Config, t Trial) error {
-	s := g.Of(c)
-	if slices.ContainsFunc(s.Trials, func(o Trial) bool { return o.Key() == t.Key() }) {
-		return fmt.Errorf("%s has request %s twice", c, t.Key())
+// Add adds a line. A request that a config has already is an error.
+func (g *Gather) Add(l Line) error {
+	if l.Skipped != "" {
+		if g.Skipped == nil {
+			g.Skipped = map[string]string{}
+		}
+		g.Skipped[l.Item] = l.Skipped
 	}
-	s.Trials = append(s.Trials, t)
+	for _, r := range l.Results {
+		s := g.Of(r.Config)
+		if s.seen[r.Trial.Key()] {
+			return fmt.Errorf("%s has request %s twice", r.Config, r.Trial.Key())
+		}
+		s.seen[r.Trial.Key()] = true
+		s.Trials = append(s.Trials, r.Trial)
+	}
 	return nil
-}
-
-// Decline adds to the counts of declines.
-func (s *Series) Decline(reasons map[string]int64) {
-	for r, n := range reasons {
-		if n == 0 {
-			continue
-		}
-		if s.Declines == nil {
-			s.Declines = map[string]int64{}
-		}
-		s.Declines[r] += n
-	}
 }
