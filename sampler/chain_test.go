@@ -199,8 +199,10 @@ func TestBeamHelpers(t *testing.T) {
 
 func TestBestOf(t *testing.T) {
 	answers := []Answer{
-		{"So the answer is 41.", []float64{-1}}, {`thus \boxed{42}`, []float64{-3}},
-		{"x = 42", []float64{-2, -2}}, {"I don't know", []float64{-.5}},
+		{"So the answer is 41.", []float64{-1}},
+		{`thus \boxed{42}`, []float64{-3}},
+		{"x = 42", []float64{-2, -2}},
+		{"I don't know", []float64{-.5}},
 	}
 	for choice, want := range map[Choice][]int{ChooseRank: {3, 0}, ChooseVote: {2, 1}, ChooseAll: {0, 1}} {
 		got, err := choice.Best(answers, 2)

@@ -167,7 +167,8 @@ const pivotRoom = 1024
 func (s *scratch) byMass(r *row, need uint64) cutoff {
 	// above < need ≤ mass at lo; hi is the lowest logit known to be too high.
 	hi, above, nAbove := float32(math.Inf(1)), uint64(0), 0
-	lo, n := r.lo(), 0
+	var lo float32
+	var n int
 	for d := float32(1); ; d *= 2 {
 		t := max(r.max-d, r.lo())
 		if !(t > r.lo()) || d > vocab.Depth {
