@@ -94,7 +94,7 @@ func NewChain(p Params, env Env, prompt []int32, sample int) (*Chain, error) {
 	}
 	c.invT = 1
 	if !c.greedy {
-		c.invT = float32(1 / p.Temperature)
+		c.invT = inverse(p.Temperature)
 	}
 	if err := c.resolve(); err != nil {
 		return nil, err

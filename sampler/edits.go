@@ -12,7 +12,7 @@ import (
 // which may change all of them, gets a copy.
 func (c *Chain) edit(s *scratch, r *row) error {
 	e := &s.editor
-	e.row, e.all, e.copied = r, false, r.owned
+	e.row, e.all, e.copied, e.nan = r, false, r.owned, false
 	e.dirty, e.undo = e.dirty[:0], e.undo[:0]
 	if k := c.constraint; k != nil {
 		if err := c.constrain(e, k); err != nil {
@@ -45,7 +45,7 @@ func (c *Chain) edit(s *scratch, r *row) error {
 		e.set(id, banned)
 	}
 	e.done()
-	return nil
+	return r.check(e.nan)
 }
 
 // copies reports whether the row must be a copy before it is edited.
@@ -57,7 +57,7 @@ var banned = float32(math.Inf(-1))
 // the tokens seen, unless DRY has something to do between them.
 func (c *Chain) penalize(e *editor) {
 	p, h := &c.core.params, &c.history
-	theta := float32(p.RepetitionPenalty)
+	theta := max(float32(p.RepetitionPenalty), minTheta)
 	repetition, counts := theta != 1, p.FrequencyPenalty != 0 || p.PresencePenalty != 0
 	between := c.core.dryOn && c.findRepeats()
 	switch {
@@ -158,6 +158,9 @@ func (c *Chain) dry(e *editor) {
 	}
 }
 
+// minTheta keeps the repetition penalty from dividing zero by zero.
+const minTheta = 1e-30
+
 // maxPenalty keeps a DRY penalty finite.
 const maxPenalty = 1e30
 
@@ -177,6 +180,7 @@ type editor struct {
 	all   bool     // anything may have changed
 	// copied says that the row is not the caller's.
 	copied bool
+	nan    bool // a processor left a NaN behind
 }
 
 // change remembers a logit from before it was changed.
@@ -210,7 +214,7 @@ func (e *editor) moved(b int32, old, v float32) {
 func (e *editor) done() {
 	r := e.row
 	if e.all {
-		r.refresh()
+		r.max, e.nan = vocab.Max(r.bm, r.z)
 		return
 	}
 	lost := false

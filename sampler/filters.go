@@ -87,6 +87,9 @@ func fold(p *[16]float64) float64 {
 func (c *Chain) pLess(s *scratch, r *row) cutoff {
 	t := *r
 	if c.core.params.Order == OrderLlama {
+		if math.IsInf(float64(r.max*c.core.invT), 0) {
+			return s.topK(r, 1) // so cold that the top token has all the mass
+		}
 		t = s.tempered(r, c.core.invT)
 	}
 	vocab.Weights(s.w, t.z, t.bm, t.max, t.lo())

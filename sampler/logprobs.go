@@ -1,6 +1,7 @@
 package sampler
 
 import (
+	"math"
 	"slices"
 
 	"surmise/compute/vocab"
@@ -55,6 +56,11 @@ func (c *Chain) processed(s *scratch, r *row, d *Draw) {
 			best.narrow(s.topK(r, n))
 			keys = s.sorted(&best)
 		}
+	}
+	if math.IsInf(float64(top), 0) { // so cold that the top token has all the mass
+		c.top = append(c.top, TokenLogprob{Token: d.Token})
+		d.Logprob, d.Top = 0, c.top[:min(n, 1)]
+		return
 	}
 	logS := log(float64(total) / vocab.One)
 	d.Logprob = float64(float32(r.z[d.Token]*invT)-top) - logS

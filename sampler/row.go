@@ -248,7 +248,7 @@ func (r *row) check(nan bool) error {
 		}
 		return fmt.Errorf("a logit is NaN")
 	case math.IsInf(float64(r.max), 1):
-		return fmt.Errorf("logit of token %d is +Inf", vocab.Argmax(r.z, r.bm, r.max))
+		return fmt.Errorf("logit of token %d is +Inf or became it by a penalty", vocab.Argmax(r.z, r.bm, r.max))
 	}
 	return nil
 }

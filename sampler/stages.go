@@ -34,14 +34,20 @@ func (c *Chain) inverseTemperature(s *scratch, r *row) float32 {
 	if n < 2 {
 		return c.core.invT
 	}
-	lo, hi := max(0, p.Temperature-p.DynatempRange), p.Temperature+p.DynatempRange
+	lo, hi := min(max(0, p.Temperature-p.DynatempRange), maxTemperature), min(p.Temperature+p.DynatempRange, maxTemperature)
 	share := min(max(h/log(float64(n)), 0), 1)
 	t := lo + float64((hi-lo)*pow(share, p.DynatempExponent))
 	if t < minTemperature {
-		return float32(1 / minTemperature)
+		t = minTemperature
 	}
-	return float32(1 / t)
+	return inverse(t)
 }
+
+// maxTemperature bounds the dynamic temperature: above, all tokens are alike.
+const maxTemperature = 1e30
+
+// inverse returns 1/t, but never so little that −Inf times it is not −Inf.
+func inverse(t float64) float32 { return max(float32(1/t), 1e-30) }
 
 // entropyOf returns the survivors' entropy in nats and their number, from the
 // list if there is one. The partial sums go by token id, so both agree.
@@ -187,6 +193,9 @@ func (f *feedback) begin(p *Params) {
 	f.sum = max(p.AdaptiveTarget, 0) * f.weight
 }
 
+// maxMu bounds mirostat's state, which an absurd learning rate could overflow.
+const maxMu = 1e4
+
 func (f *feedback) accept(p *Params, token int32) {
 	if !f.drawn || f.token != token {
 		f.drawn = false
@@ -195,6 +204,7 @@ func (f *feedback) accept(p *Params, token int32) {
 	f.drawn = false
 	if p.Mirostat > 0 {
 		f.mu -= float64(p.MirostatEta * (f.surprise - p.MirostatTau))
+		f.mu = min(max(f.mu, -maxMu), maxMu)
 		return
 	}
 	if p.AdaptiveTarget >= 0 {
