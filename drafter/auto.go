@@ -179,6 +179,9 @@ func (a *Auto) Ask(rows []*Row) {
 func (s *autoRow) allow(r *Row, width int) {
 	switch {
 	case !s.composed:
+		if width == 0 && r.Budget > 0 {
+			r.Decline = Unprofitable
+		}
 		r.Budget = width
 	case width == 0:
 		r.Steps = -1

@@ -24,10 +24,10 @@ type Target struct {
 	layers []int
 
 	rows   []answered
-	wanted []int       // layers of the batch, as indices of hidden
-	logits []float32   // one token stands out; made when first wanted
-	spike  int         // which
-	states []buffer    // hidden, as buffers
+	wanted []int     // layers of the batch, as indices of hidden
+	logits []float32 // one token stands out; made when first wanted
+	spike  int       // which
+	states []buffer  // hidden, as buffers
 }
 
 // answered is a row of the last forward.

@@ -1,0 +1,303 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"surmise/bench"
+	"surmise/bench/prompts"
+	"surmise/bench/report"
+	"surmise/checkpoint"
+	"surmise/drafter"
+	"surmise/engine"
+	"surmise/engine/costs"
+)
+
+// dataFlags say which questions are asked.
+type dataFlags struct {
+	file   string
+	choice prompts.Choice
+	raw    bool
+}
+
+func (f *dataFlags) add(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.StringVar(&f.file, "data", "", "questions: Spec-Bench or DeepSpec JSON lines, or plain text, a prompt a line or parted by lines of --- (default: the built-in mix)")
+	fl.IntVar(&f.choice.Limit, "limit", 0, "how many questions, in turn from every category; 0 is all")
+	fl.StringSliceVar(&f.choice.Categories, "categories", nil, "categories of questions, parted by commas (default all)")
+	fl.Uint64Var(&f.choice.ShuffleSeed, "shuffle-seed", 0, "shuffle the questions before --limit takes some; 0 does not")
+	fl.BoolVar(&f.raw, "raw", false, "continue the questions as they are, without the chat template")
+}
+
+// read reads and chooses the questions.
+func (f *dataFlags) read() (prompts.Set, error) {
+	set, err := prompts.Builtin()
+	if f.file != "" {
+		set, err = prompts.Open(f.file)
+	}
+	if err != nil {
+		return set, err
+	}
+	set, err = set.Choose(f.choice)
+	return set, usage(err)
+}
+
+// draftFlags say which drafters are compared.
+type draftFlags struct {
+	kinds, models, widths []string
+	temperatures          []float64
+}
+
+func (a *app) addDrafts(cmd *cobra.Command, f *draftFlags) {
+	fl := cmd.Flags()
+	fl.StringSliceVar(&f.kinds, "draft-kind", nil, "draft kind, or KIND=PATH with a draft model; may be repeated ("+strings.Join(a.kinds.Names()[1:], ", ")+")")
+	fl.StringSliceVar(&f.models, "draft-model", nil, "draft checkpoint, for the kinds it can serve as; may be repeated")
+	fl.StringSliceVar(&f.widths, "draft-block-size", []string{engine.Auto}, "caps on the tokens proposed in a round, each 1 to 64 or auto; may be repeated")
+	fl.Float64SliceVar(&f.temperatures, "temperatures", nil, "temperatures to compare at (default that of --temp)")
+	fl.String("draft-quantize", "", "quantize the draft models' float weights: q8_0, q4_0 or none")
+	fl.String("draft-noise", "", "at a temperature above 0 draft with the target's own noise (shared) or not (off)")
+	a.alias("draft-model", "model-draft")
+	a.alias("draft-block-size", "draft", "draft-max", "spec-draft-n-max")
+}
+
+// contender is a drafter that takes part: its setup and the name of its model.
+type contender struct {
+	setup engine.DraftSetup
+	name  string
+}
+
+// contenders are the drafters the flags ask for. Kinds without a path take the
+// draft models that can serve as them, or those of the family.
+func (a *app) contenders(cmd *cobra.Command, f *draftFlags, m *modelFlags) ([]contender, error) {
+	options := map[string]string{}
+	for flag, option := range draftOptions {
+		if x := cmd.Flags().Lookup(flag); x != nil && x.Changed {
+			options[option] = x.Value.String()
+		}
+	}
+	served := map[string][]string{} // models by the kind they are detected as
+	var order []string
+	for _, path := range f.models {
+		kind, err := detect(path)
+		if err != nil {
+			return nil, err
+		}
+		if len(served[kind]) == 0 {
+			order = append(order, kind)
+		}
+		served[kind] = append(served[kind], path)
+	}
+	kinds := f.kinds
+	if len(kinds) == 0 {
+		kinds = order
+	}
+	if len(kinds) == 0 {
+		kinds = []string{drafter.Lookup}
+		if m.setup.FS != nil {
+			kinds = a.kinds.Names()[1:]
+		}
+	}
+	var out []contender
+	add := func(kind, path string, files fs.FS) error {
+		c := contender{engine.DraftSetup{Kind: kind, Model: path, FS: files}, path}
+		if k, err := a.kinds.Find(kind); err == nil && (k.NeedsCheckpoint || k.OptionalCheckpoint) {
+			c.setup.Options = options
+		}
+		out = append(out, c)
+		return usage(engine.Setup{Model: "-", Kinds: a.kinds, Draft: c.setup}.Check())
+	}
+	for _, text := range kinds {
+		name, path, given := strings.Cut(text, "=")
+		k, err := a.kinds.Find(name)
+		if err != nil {
+			return nil, usage(err)
+		}
+		paths := served[name]
+		if given {
+			paths = []string{path}
+		} else if name == "cascade" {
+			paths = f.models
+		}
+		switch {
+		case len(paths) > 0 && (k.NeedsCheckpoint || k.OptionalCheckpoint):
+			for _, p := range paths {
+				if err := add(name, p, nil); err != nil {
+					return nil, err
+				}
+			}
+		case m.setup.FS != nil && (k.NeedsCheckpoint || k.OptionalCheckpoint):
+			dir, ok := a.family.drafters[name]
+			if !ok {
+				dir = a.family.drafters[drafter.FullModel]
+			}
+			err = add(name, dir, m.setup.FS)
+		default:
+			err = add(name, path, nil)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func detect(path string) (string, error) {
+	ck, err := checkpoint.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("draft model: %w", err)
+	}
+	found, err := drafter.Detect(ck)
+	return found.Kind, errors.Join(err, ck.Close())
+}
+
+// ways are the ways of decoding to compare at a temperature: plain, and every
+// drafter with every width.
+func (f *draftFlags) ways(contenders []contender, temperature float64) []bench.Config {
+	out := []bench.Config{{Kind: bench.None, Temperature: temperature}}
+	for _, c := range contenders {
+		for _, w := range f.widths {
+			out = append(out, bench.Config{Kind: c.setup.Kind, Draft: c.name, Width: w, Temperature: temperature})
+		}
+	}
+	return out
+}
+
+// check refuses widths and temperatures that are none.
+func (f *draftFlags) check(otherwise float64) error {
+	for _, w := range f.widths {
+		if _, err := drafter.ParseWidth(w); err != nil {
+			return usage(err)
+		}
+	}
+	if len(f.temperatures) == 0 {
+		f.temperatures = []float64{otherwise}
+	}
+	for i, t := range f.temperatures {
+		if !(t >= 0 && t < 100) {
+			return usage(fmt.Errorf("--temperatures %v: want numbers from 0 to 100", t))
+		}
+		if slices.Contains(f.temperatures[:i], t) {
+			return usage(fmt.Errorf("--temperatures %v is given twice", t))
+		}
+	}
+	return nil
+}
+
+// outputFlags say where results go.
+type outputFlags struct {
+	json bool
+	html string
+}
+
+func (f *outputFlags) add(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object instead of a table")
+	cmd.Flags().StringVar(&f.html, "html", "", "write the report as a web page to this file too")
+}
+
+// write prints a report and writes its page.
+func (a *app) write(r *report.Report, f *outputFlags) error {
+	if f.html != "" {
+		if err := writeFile(f.html, r.HTML); err != nil {
+			return err
+		}
+	}
+	if f.json {
+		return r.JSON(a.stdout)
+	}
+	return r.Table(a.stdout)
+}
+
+// measureCurves measures forwards at two lengths of context, for predictions and
+// the report; nil if no time is given.
+func (a *app) measureCurves(ctx context.Context, in *engine.Instance, budget time.Duration) (*bench.Costs, error) {
+	if budget <= 0 {
+		return nil, nil
+	}
+	room := in.Model.Spec().Context - costs.MaxRows
+	if room < 1 {
+		return nil, nil
+	}
+	out := &bench.Costs{}
+	for _, context := range []int{min(64, room), min(512, room)} {
+		if n := len(out.Curves); n > 0 && out.Curves[n-1].Context == context {
+			continue
+		}
+		t, err := costs.Measure(ctx, in.Model, costs.Options{Context: context, Budget: budget / 2, Clock: a.now, Seed: 1})
+		if err != nil {
+			return nil, err
+		}
+		out.Curves = append(out.Curves, bench.CurveOf(t))
+	}
+	return out, nil
+}
+
+// progress is a bar on a terminal, and nothing elsewhere.
+type progress struct{ bar *progressbar.ProgressBar }
+
+func (a *app) progress(total int, what string) *progress {
+	if !a.stderrTTY || total < 1 {
+		return &progress{}
+	}
+	return &progress{progressbar.NewOptions(total, progressbar.OptionSetWriter(a.stderr), progressbar.OptionSetDescription(what),
+		progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(30))}
+}
+
+func (p *progress) step() {
+	if p.bar != nil {
+		_ = p.bar.Add(1)
+	}
+}
+
+func (p *progress) end() {
+	if p.bar != nil {
+		_ = p.bar.Clear()
+	}
+}
+
+// flagsOf are the flags that were given, for reports.
+func flagsOf(cmd *cobra.Command) []string {
+	var out []string
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Name == "api-key-env" {
+			return
+		}
+		out = append(out, "--"+f.Name+"="+f.Value.String())
+	})
+	return out
+}
+
+// writeFile writes a file through a function; a reader sees all of it or none.
+func writeFile(path string, write func(io.Writer) error) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), ".surmise-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(f.Name())
+		}
+	}()
+	err = write(f)
+	if e := f.Chmod(0o644); err == nil {
+		err = e
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return os.Rename(f.Name(), path)
+}
