@@ -78,6 +78,9 @@ func distributionLogits() []float32 {
 }
 
 func TestDrawsFollowTheExactProbabilities(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: the race detector runs the short ones")
+	}
 	z := distributionLogits()
 	draw := func(c *Chain) int32 { return sample(t, c, z) }
 	for name, change := range map[string]func(*Params){
@@ -124,6 +127,9 @@ func TestDrawsFollowTheExactProbabilities(t *testing.T) {
 
 // The test above must be able to fail: wrong rules are caught by it.
 func TestTheDistributionTestCatchesWrongRules(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: the race detector runs the short ones")
+	}
 	z := distributionLogits()
 	p, want := with(), softmax(z, 1)
 	proposal := int32(0)
@@ -151,6 +157,9 @@ func TestTheDistributionTestCatchesWrongRules(t *testing.T) {
 }
 
 func TestMirostatHoldsItsTargetSurprise(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: the race detector runs the short ones")
+	}
 	for version := 1; version <= 2; version++ {
 		for _, tau := range []float64{2, 4} {
 			p := with(func(p *Params) { p.Mirostat, p.MirostatTau = version, tau })

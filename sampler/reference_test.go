@@ -136,6 +136,9 @@ func compareWithNaive(t tester, p Params, size int, prompt []int32, positions in
 }
 
 func TestTheChainEqualsTheNaiveSamplerOnLargeVocabularies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: the race detector runs the short ones")
+	}
 	for name, change := range map[string]func(*Params){
 		"plain":     func(*Params) {},
 		"hot":       func(p *Params) { p.Temperature = 3 },
