@@ -189,20 +189,6 @@ func (p *attendPhase) unit(d *Device, w *workspace, u attendUnit) {
 	}
 }
 
-// spreadQueries scales row r's queries and puts them where its tiles want them.
-func (a *attendPlan) spreadQueries(d *Device, q []float32, r int, scale float32) {
-	b := &a.bundles[a.rowBundle[r]]
-	pairs := b.rows * a.share
-	for h := range a.heads {
-		pair := (r-b.row)*a.share + h%a.share
-		first, n := b.tiles.of(pair)
-		dst := d.queries[b.query+(h/a.share*pairs+first)*a.dim+pair-first:]
-		for i, v := range q[h*a.dim : (h+1)*a.dim] {
-			dst[i*n] = float32(v * scale)
-		}
-	}
-}
-
 // combine joins the chunks row r sees.
 func (a *attendPlan) combine(d *Device, dst []float32, r int) {
 	b, s := &a.bundles[a.rowBundle[r]], &a.spans[r]

@@ -156,9 +156,11 @@ func (d *Device) work(worker, p int, piece int64) {
 	x, w := &d.plan.phases[p], &d.workers[worker]
 	switch x.kind {
 	case phaseRows:
-		d.plan.rowRuns[x.index].work(d, w, piece)
+		d.plan.rowRuns[x.index].work(d, piece)
 	case phaseLinear:
 		d.plan.linears[x.index].work(d.kernels, piece, w.tail)
+	case phaseHeads:
+		d.plan.heads[x.index].work(d, w, piece)
 	case phaseAttend:
 		d.plan.attends[x.index].work(d, w, piece)
 	case phaseArgmax:

@@ -90,28 +90,3 @@ func (k *kv) keysAt(page, layer, head int) int {
 func (k *kv) valuesAt(page, layer, head int) int {
 	return k.keysAt(page, layer, head) + k.spec.Heads*k.headSize
 }
-
-// store writes one row's keys and values to a slot; tmp is scratch of HeadDim.
-func (k *kv) store(kern *kernels, layer, slot int, keys, values []float32, tmp []uint16) {
-	page, pos, dim := slot/pageSize, slot%pageSize, k.spec.HeadDim
-	for h := range k.spec.Heads {
-		key, value := keys[h*dim:(h+1)*dim], values[h*dim:(h+1)*dim]
-		kAt := k.keysAt(page, layer, h) + pos/groupRows*groupRows*dim + pos%groupRows
-		vAt := k.valuesAt(page, layer, h) + pos*dim
-		if k.half == nil {
-			scatter(k.float[kAt:], key)
-			copy(k.float[vAt:vAt+dim], value)
-			continue
-		}
-		kern.toHalf(tmp[:dim], key)
-		scatter(k.half[kAt:], tmp[:dim])
-		kern.toHalf(k.half[vAt:vAt+dim], value)
-	}
-}
-
-// scatter writes src to every 16th element of dst.
-func scatter[T any](dst, src []T) {
-	for d, v := range src {
-		dst[d*groupRows] = v
-	}
-}

@@ -12,6 +12,7 @@ type phaseKind uint8
 const (
 	phaseRows phaseKind = iota
 	phaseLinear
+	phaseHeads
 	phaseAttend
 	phaseArgmax
 )
@@ -29,12 +30,12 @@ type plan struct {
 	rows     []rowWork
 	rowRuns  []rowPhase
 	linears  []linearPhase
+	heads    []headPhase
 	attends  []attendPhase
 	argmaxes []argmaxPhase
 
 	open     int      // first of rows that is in no phase yet
 	accesses []access // of the open rows
-	stored   bool     // an open row stores keys and values
 	scratch  []access
 
 	attendPlans []*attendPlan
@@ -43,9 +44,11 @@ type plan struct {
 
 func (p *plan) reset() {
 	clear(p.rows) // let go of the last program's buffers
+	clear(p.heads)
+	p.heads = p.heads[:0]
 	p.phases, p.rows, p.rowRuns = p.phases[:0], p.rows[:0], p.rowRuns[:0]
 	p.linears, p.attends, p.argmaxes = p.linears[:0], p.attends[:0], p.argmaxes[:0]
-	p.open, p.plansUsed, p.stored = 0, 0, false
+	p.open, p.plansUsed = 0, 0
 	p.accesses = p.accesses[:0]
 }
 
@@ -69,11 +72,9 @@ func (p *plan) addRow(w rowWork, threads int) {
 		return
 	}
 	p.scratch = w.accesses(p.scratch[:0])
-	store := w.kind == rowOp && w.op.Kind == compute.OpStoreKV
-	if p.open < len(p.rows) && (store && p.stored || p.anyConflict()) {
+	if p.open < len(p.rows) && p.anyConflict() {
 		p.closeRows(threads)
 	}
-	p.stored = p.stored || store
 	p.rows = append(p.rows, w)
 	p.accesses = append(p.accesses, p.scratch...)
 }
@@ -98,10 +99,16 @@ func (p *plan) closeRows(threads int) {
 	for i := p.open; i < len(p.rows); i++ {
 		run.from, run.to = min(run.from, p.rows[i].from), max(run.to, p.rows[i].to)
 	}
-	run.pieces = int64(min(run.to-run.from, 4*threads))
+	run.pieces = rowPieces(run.to-run.from, threads)
 	p.rowRuns = append(p.rowRuns, run)
 	p.add(phaseRows, len(p.rowRuns)-1, run.pieces)
-	p.open, p.accesses, p.stored = len(p.rows), p.accesses[:0], false
+	p.open, p.accesses = len(p.rows), p.accesses[:0]
+}
+
+// rowPieces takes neighbouring rows together where there are enough, as their
+// quantized activations share cache lines.
+func rowPieces(rows, threads int) int64 {
+	return int64(min(max((rows+1)/2, min(rows, threads)), 4*threads))
 }
 
 // attendPlan finds or makes the plan for an attention operation.
@@ -163,8 +170,9 @@ func (d *Device) compileOp(o *compute.Op) error {
 		if err != nil {
 			return err
 		}
-		w.kv = k
 		d.growHalf(k.spec.HeadDim)
+		d.plan.addStore(o, k, d.pool.threads)
+		return nil
 	case compute.OpEmbed:
 		t, ok := o.Table.(*table)
 		if !ok {
@@ -203,7 +211,7 @@ func (d *Device) compileAttend(o *compute.Op, k *kv) {
 	d.queries = grow(d.queries, a.queries)
 	d.partials = grow(d.partials, a.partials)
 	d.maxima, d.sums = grow(d.maxima, a.sums), grow(d.sums, a.sums)
-	p.addRow(rowWork{kind: rowQueries, op: o, to: o.Rows, plan: a}, threads)
+	p.addQueries(o, k, a, threads)
 	for _, b := range a.batches {
 		p.closeRows(threads)
 		pieces := min(int64(b.units), int64(8*threads))

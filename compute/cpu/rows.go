@@ -11,7 +11,6 @@ type rowKind uint8
 const (
 	rowOp       rowKind = iota // op itself
 	rowQuantize                // input of a linear layer → activations
-	rowQueries                 // queries → tiles of attention
 	rowCombine                 // chunks of attention → output
 	rowArgmax                  // pieces of a row's argmax → result
 )
@@ -23,7 +22,6 @@ type rowWork struct {
 	op       *compute.Op
 	index    int         // of the linear or argmax phase it serves
 	plan     *attendPlan // of attention
-	kv       *kv
 	table    *table
 }
 
@@ -42,7 +40,7 @@ func (w *rowWork) accesses(dst []access) []access {
 		return dst
 	}
 	switch w.kind {
-	case rowQuantize, rowQueries:
+	case rowQuantize:
 		return append(dst, access{view: o.A, rows: o.Rows})
 	case rowCombine:
 		return append(dst, access{view: o.Dst, rows: o.Rows, write: true})
@@ -50,8 +48,6 @@ func (w *rowWork) accesses(dst []access) []access {
 		return dst
 	}
 	switch o.Kind {
-	case compute.OpStoreKV:
-		return append(dst, access{view: o.A, rows: o.Rows}, access{view: o.B, rows: o.Rows})
 	case compute.OpEmbed:
 		return append(dst, access{view: o.Dst, rows: o.Rows, write: true})
 	case compute.OpGather:
@@ -99,19 +95,19 @@ type rowPhase struct {
 	pieces     int64
 }
 
-func (p *rowPhase) work(d *Device, w *workspace, i int64) {
+func (p *rowPhase) work(d *Device, i int64) {
 	n := int64(p.to - p.from)
 	for r := n * i / p.pieces; r < n*(i+1)/p.pieces; r++ {
 		row := p.from + int(r)
 		for j := p.first; j < p.end; j++ {
 			if x := &d.plan.rows[j]; row >= x.from && row < x.to {
-				x.do(d, w, row)
+				x.do(d, row)
 			}
 		}
 	}
 }
 
-func (x *rowWork) do(d *Device, w *workspace, r int) {
+func (x *rowWork) do(d *Device, r int) {
 	o, k := x.op, d.kernels
 	switch x.kind {
 	case rowQuantize:
@@ -122,19 +118,17 @@ func (x *rowWork) do(d *Device, w *workspace, r int) {
 		if l.w.float {
 			l.acts.setFloatRow(r, o.A.Row(r))
 		}
-	case rowQueries:
-		x.plan.spreadQueries(d, o.A.Row(r), r, o.Scale)
 	case rowCombine:
 		x.plan.combine(d, o.Dst.Row(r), r)
 	case rowArgmax:
 		d.plan.argmaxes[x.index].join(d.best, r)
 	default:
-		x.operation(k, w, r)
+		x.operation(k, r)
 	}
 }
 
 // operation does row r of an operation of the program.
-func (x *rowWork) operation(k *kernels, w *workspace, r int) {
+func (x *rowWork) operation(k *kernels, r int) {
 	o := x.op
 	switch o.Kind {
 	case compute.OpEmbed:
@@ -154,8 +148,6 @@ func (x *rowWork) operation(k *kernels, w *workspace, r int) {
 		for n := len(row) / o.Heads; len(row) > 0; row = row[n:] {
 			k.rotary(row[:n], t[:half], t[half:])
 		}
-	case compute.OpStoreKV:
-		x.kv.store(k, o.Layer, int(o.Index[r]), o.A.Row(r), o.B.Row(r), w.half)
 	case compute.OpGate:
 		k.gate(o.Dst.Row(r), o.A.Row(r), o.B.Row(r), o.Act)
 	case compute.OpAdd:
