@@ -143,7 +143,7 @@ func TestSpeculationGivesTheStreamOfPlainDecoding(t *testing.T) {
 		require.Equal(t, plain.feedback, block.feedback)
 		require.Equal(t, plain.Position(), block.Position())
 	})
-	require.Greater(t, accepted, 200, "some proposals are accepted")
+	require.Greater(t, accepted, 20, "some proposals are accepted")
 }
 
 func TestForksAreIndependent(t *testing.T) {
