@@ -18,7 +18,12 @@ type packer struct {
 	// bytes or converted ones.
 	rows   [groupRows][]byte
 	source [groupRows]int // the checkpoint's rows they come from
+	fast   packGroup      // for whole groups; nil without one
 }
+
+// packGroup packs the 16 rows of a group, of so many columns, to what packBlocks
+// makes of them.
+type packGroup func(weights, scales []byte, rows *[groupRows][]byte, cols int)
 
 // newPacker prepares to pack a part that compute.CheckParts has accepted; typ
 // tells as what.
@@ -43,13 +48,16 @@ func (p *packer) pack(m *packedMatrix, g0, g1 int) {
 			p.readRow(m, g*groupRows+o, o)
 		}
 		weights := m.weights[g*m.weightStride:][:m.weightStride]
-		switch packings[p.typ].bits {
-		case 16:
+		scales := m.scales[g*m.scaleStride:][:m.scaleStride]
+		switch bits := packings[p.typ].bits; {
+		case bits == 16:
 			p.packHalves(weights, n, m.in)
-		case 32:
+		case bits == 32:
 			p.packFloats(weights, n, m.in)
+		case p.fast != nil && n == groupRows:
+			p.fast(weights, scales, &p.rows, m.in)
 		default:
-			p.packBlocks(m, weights, m.scales[g*m.scaleStride:][:m.scaleStride], n)
+			p.packBlocks(m, weights, scales, n)
 		}
 	}
 }

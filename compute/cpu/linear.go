@@ -67,17 +67,18 @@ func (d *Device) loadPart(part compute.LinearPart) (*packedMatrix, error) {
 		return nil, err
 	}
 	m.bind(weights, scales, alignedFloats(size.bias))
-	packParallel(m, part, d.pool.threads)
+	packParallel(m, part, archPacks(d.kernels.name)[m.typ], d.pool.threads)
 	return m, nil
 }
 
-func packParallel(m *packedMatrix, part compute.LinearPart, threads int) {
+func packParallel(m *packedMatrix, part compute.LinearPart, fast packGroup, threads int) {
 	step := max(1, packBytes/(m.weightStride+1))
 	var next atomic.Int64
 	var g sync.WaitGroup
 	for range min(threads, (m.groups+step-1)/step) {
 		g.Go(func() {
 			p := newPacker(part)
+			p.fast = fast
 			for {
 				to := int(next.Add(int64(step)))
 				from := to - step
