@@ -25,7 +25,7 @@ func hfConfig(raw, generation []byte, names []string) (*Config, error) {
 	found := &problems{}
 	top := jsonObject{problems: found}
 	if err := json.Unmarshal(raw, &top.members); err != nil {
-		return nil, fmt.Errorf("config.json: malformed: %w", err)
+		return nil, fmt.Errorf("config.json: %w", jsonProblem(err))
 	}
 	if top.members == nil {
 		return nil, fmt.Errorf("config.json: is null, expected an object")
@@ -33,7 +33,7 @@ func hfConfig(raw, generation []byte, names []string) (*Config, error) {
 	gen := jsonObject{problems: &problems{}}
 	if generation != nil {
 		if err := json.Unmarshal(generation, &gen.members); err != nil {
-			return nil, fmt.Errorf("generation_config.json: malformed: %w", err)
+			return nil, fmt.Errorf("generation_config.json: %w", jsonProblem(err))
 		}
 	}
 	text, nested := top.object("text_config")

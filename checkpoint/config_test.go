@@ -229,6 +229,16 @@ func TestHostileConfigsAreErrorsThatNameTheField(t *testing.T) {
 		_, err := hfConfig([]byte(raw), nil, nil)
 		require.ErrorContains(t, err, "config.json", raw)
 	}
+	for raw, want := range map[string]string{"[]": "config.json: is an array, expected an object", "7": "config.json: is a number"} {
+		_, err := hfConfig([]byte(raw), nil, nil)
+		require.ErrorContains(t, err, want)
+		require.NotContains(t, err.Error(), "Go ")
+	}
+	for raw, want := range map[string]string{"[]": "is an array, expected an object", `{"quantization_config":"gptq"}`: "quantization_config is a string"} {
+		_, err := parseQuantization([]byte(raw))
+		require.ErrorContains(t, err, want)
+		require.NotContains(t, err.Error(), "Go ")
+	}
 	_, err := hfConfig(toJSON(t, tinyConfig("llama", nil)), []byte("{"), nil)
 	require.ErrorContains(t, err, "generation_config.json: malformed")
 }

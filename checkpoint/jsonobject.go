@@ -3,9 +3,11 @@ package checkpoint
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 )
 
 // problems collects what is wrong with a configuration, so that a parser reads
@@ -135,4 +137,25 @@ func member[T any](o jsonObject, key, expected string, absent T) T {
 		return absent
 	}
 	return v
+}
+
+// jsonProblem says what is wrong with a JSON file in the file's terms, not in
+// those of the Go type it was read into.
+func jsonProblem(err error) error {
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case !errors.As(err, &wrong):
+		return fmt.Errorf("malformed: %w", err)
+	case wrong.Field == "":
+		return fmt.Errorf("is %s, expected an object", article(wrong.Value))
+	}
+	return fmt.Errorf("%s is %s, which it must not be", wrong.Field, article(wrong.Value))
+}
+
+// article puts "a" or "an" before the name of a JSON type.
+func article(kind string) string {
+	if strings.HasPrefix(kind, "a") || strings.HasPrefix(kind, "o") {
+		return "an " + kind
+	}
+	return "a " + kind
 }

@@ -32,7 +32,7 @@ func parseQuantization(raw []byte) (quantizationConfig, error) {
 		} `json:"quantization_config"`
 	}
 	if err := json.Unmarshal(raw, &config); err != nil {
-		return q, fmt.Errorf("malformed: %w", err)
+		return q, jsonProblem(err)
 	}
 	if config.Other.Method != "" {
 		return q, fmt.Errorf("quantization_config.quant_method is %q; supported is only MLX's affine quantization", config.Other.Method)

@@ -5,7 +5,6 @@ package checkpoint
 import (
 	"fmt"
 	"math"
-	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -13,7 +12,7 @@ import (
 // mapFile maps a whole file read only. The mapping of an empty file is empty
 // memory.
 func mapFile(path string) (*mapping, error) {
-	f, err := os.Open(path)
+	f, err := openRegular(path)
 	if err != nil {
 		return nil, err
 	}
@@ -21,9 +20,6 @@ func mapFile(path string) (*mapping, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: is not a regular file", path)
 	}
 	size := info.Size()
 	if size == 0 {

@@ -25,8 +25,21 @@ type source interface {
 type osDir string
 
 func (d osDir) name(file string) string            { return filepath.Join(string(d), file) }
-func (d osDir) open(file string) (fs.File, error)  { return os.Open(d.name(file)) }
+func (d osDir) open(file string) (fs.File, error)  { return openRegular(d.name(file)) }
 func (d osDir) load(file string) (*mapping, error) { return mapFile(d.name(file)) }
+
+// openRegular opens a file, but nothing that only looks like one: opening a
+// named pipe would wait until somebody writes to it, a device may never end.
+func openRegular(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: is not a regular file", path)
+	}
+	return os.Open(path)
+}
 
 func (d osDir) list() (files, dirs []string, err error) {
 	entries, err := os.ReadDir(string(d))
