@@ -10,8 +10,8 @@ import (
 	"surmise/compute"
 )
 
-// maxThreads bounds Options.Threads.
-const maxThreads = 1024
+// MaxThreads bounds Options.Threads.
+const MaxThreads = 1024
 
 // Options configure a Device.
 type Options struct {
@@ -58,8 +58,8 @@ type workspace struct {
 // New starts a device. It fails where the instruction set is unknown or absent,
 // or the floating-point environment is not IEEE's.
 func New(o Options) (*Device, error) {
-	if o.Threads < 0 || o.Threads > maxThreads {
-		return nil, fmt.Errorf("cpu: %d threads, want 1 to %d, or 0 for all cores", o.Threads, maxThreads)
+	if o.Threads < 0 || o.Threads > MaxThreads {
+		return nil, fmt.Errorf("cpu: %d threads, want 1 to %d, or 0 for all cores", o.Threads, MaxThreads)
 	}
 	if o.Threads == 0 {
 		o.Threads = runtime.GOMAXPROCS(0)

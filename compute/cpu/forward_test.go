@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -170,9 +171,15 @@ func BenchmarkForward(b *testing.B) {
 				for _, context := range []int{32, 256, longest} {
 					for _, k := range []int{1, 2, 3, 4, 6, 8, 12, 16, 32, 64} {
 						b.Run(fmt.Sprintf("context=%d/k=%d", context, k), func(b *testing.B) {
+							var times []float64
 							for b.Loop() {
+								start := time.Now()
 								require.NoError(b, f.run(k, context))
+								times = append(times, time.Since(start).Seconds())
 							}
+							slices.Sort(times) // neighbours disturb single runs
+							b.ReportMetric(times[len(times)/2]*1e3, "median-ms")
+							b.ReportMetric(times[0]*1e3, "least-ms")
 						})
 					}
 				}

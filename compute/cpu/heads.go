@@ -2,10 +2,12 @@ package cpu
 
 import "surmise/compute"
 
-// headPhase stores keys and values and spreads queries over the tiles of
-// attention. It is cut by heads and dimensions and not by rows: the rows of a
-// block lie side by side in the cache's groups of positions and in the tiles, so
-// that workers with neighbouring rows would fight over every cache line.
+// headPhase prepares attention: it norms and turns heads, stores keys and
+// values, and spreads queries over the tiles. It is cut by heads and not by
+// rows alone, because neighbouring rows lie side by side in the cache's groups
+// of positions and in the tiles: workers with neighbouring rows would fight over
+// every cache line. A task is (key/value head, its queries or its key and value,
+// run of rows).
 type headPhase struct {
 	store *compute.Op // or nil
 	kv    *kv
@@ -13,110 +15,216 @@ type headPhase struct {
 	attend *compute.Op // or nil
 	plan   *attendPlan
 
-	pieces int64
+	firstOp, ops int // the operations on single heads that come before, in Device.plan.headOps
+	rows         int
+	pieces       int64
 }
 
-// headColumns is how many dimensions of a head are worked off at once: a cache
-// line of f16.
-const headColumns = 32
+// headRows is the least number of rows that is worth a task of its own: a group
+// of positions.
+const headRows = groupRows
 
-// blocks cuts heads of dim into runs of width dimensions.
-func headBlocks(spec compute.KVSpec) (n, width int) {
-	width = spec.HeadDim
-	if width%headColumns == 0 {
-		width = headColumns
+// headOp is an operation that works on heads in place, one by one.
+type headOp struct {
+	op *compute.Op
+	// query and key are the unit of op that is the first query or key head; a
+	// negative or too large unit is none.
+	query, key int
+}
+
+// addStore remembers a StoreKV operation until it is known whether attention
+// follows.
+func (p *plan) addStore(o *compute.Op, k *kv) { p.pending = headPhase{store: o, kv: k} }
+
+// flushStore makes a phase of a StoreKV operation that no attention follows.
+func (p *plan) flushStore(threads int) {
+	if h := p.pending; h.store != nil {
+		p.pending = headPhase{}
+		p.closeRows(threads)
+		p.addHeads(h, h.store.Rows, threads)
 	}
-	return spec.Heads * (spec.HeadDim / width), width
 }
 
-// addStore makes a phase of a StoreKV operation.
-func (p *plan) addStore(o *compute.Op, k *kv, threads int) {
-	p.closeRows(threads)
-	p.addHeads(headPhase{store: o, kv: k}, threads)
-}
-
-// addQueries spreads the queries of o, in the phase that has just stored keys
-// and values if there is one.
+// addQueries prepares the attention o, together with what was just stored and
+// with the operations on q and k just before.
 func (p *plan) addQueries(o *compute.Op, k *kv, a *attendPlan, threads int) {
-	p.closeRows(threads)
-	if n := len(p.phases); n > 0 && p.phases[n-1].kind == phaseHeads {
-		if h := &p.heads[p.phases[n-1].index]; h.kv == k && h.attend == nil {
-			h.attend, h.plan = o, a
-			return
-		}
+	h := p.pending
+	if h.store != nil && (h.kv != k || h.store.Rows != o.Rows) {
+		p.flushStore(threads)
+		h = headPhase{}
 	}
-	p.addHeads(headPhase{kv: k, attend: o, plan: a}, threads)
+	p.pending = headPhase{}
+	h.kv, h.attend, h.plan = k, o, a
+	if h.store != nil {
+		p.takeHeadOps(&h)
+	}
+	p.closeRows(threads)
+	p.addHeads(h, o.Rows, threads)
 }
 
-func (p *plan) addHeads(h headPhase, threads int) {
-	n, _ := headBlocks(h.kv.spec)
-	h.pieces = int64(min(n, 4*threads))
+// takeHeadOps moves the open operations on single heads of q and k into h, from
+// the last one back to the first that is something else.
+func (p *plan) takeHeadOps(h *headPhase) {
+	n := len(p.rows)
+	h.firstOp = len(p.headOps)
+	for ; n > p.open; n-- {
+		x, ok := h.headOp(&p.rows[n-1])
+		if !ok {
+			break
+		}
+		p.headOps = append(p.headOps, x)
+		h.ops++
+	}
+	p.rows = p.rows[:n]
+	for i, j := h.firstOp, h.firstOp+h.ops-1; i < j; i, j = i+1, j-1 {
+		p.headOps[i], p.headOps[j] = p.headOps[j], p.headOps[i]
+	}
+}
+
+// headOp tells whether w can be done head by head: in place, on nothing but
+// whole heads of h's queries and keys.
+func (h *headPhase) headOp(w *rowWork) (headOp, bool) {
+	o, dim := w.op, h.kv.spec.HeadDim
+	if w.kind != rowOp || w.from != 0 || w.to != h.attend.Rows || o.Dst != o.A {
+		return headOp{}, false
+	}
+	switch o.Kind {
+	case compute.OpNorm:
+		if o.Vec.Len() != dim {
+			return headOp{}, false
+		}
+	case compute.OpRotary:
+		if o.A.Cols != o.Heads*dim {
+			return headOp{}, false
+		}
+	default:
+		return headOp{}, false
+	}
+	if compute.Overlap(o.A, o.Rows, h.store.B, h.store.Rows) {
+		return headOp{}, false // it changes values
+	}
+	x := headOp{op: o, query: -1 - h.attend.Heads, key: -1 - h.kv.spec.Heads}
+	units := o.A.Cols / dim
+	found := 0
+	if first, n := commonHeads(o.A, h.attend.A, dim); n > 0 {
+		x.query, found = first, found+n
+	}
+	if first, n := commonHeads(o.A, h.store.A, dim); n > 0 {
+		x.key, found = first, found+n
+	}
+	return x, found == units && !compute.Overlap(h.attend.A, h.attend.Rows, h.store.A, h.store.Rows)
+}
+
+// commonHeads gives the unit of a that is b's first head, which may lie outside
+// of a, and how many heads the views share. Both are rows of heads of dim.
+func commonHeads(a, b compute.View, dim int) (first, n int) {
+	if a.Buf != b.Buf || a.Stride != b.Stride || a.Stride == 0 || (b.Off-a.Off)%dim != 0 {
+		return 0, 0
+	}
+	ca, cb := a.Off%a.Stride, b.Off%b.Stride
+	if a.Off-ca != b.Off-cb || ca+a.Cols > a.Stride || cb+b.Cols > b.Stride {
+		return 0, 0
+	}
+	return (cb - ca) / dim, (min(ca+a.Cols, cb+b.Cols) - max(ca, cb)) / dim
+}
+
+func (p *plan) addHeads(h headPhase, rows, threads int) {
+	h.rows = rows
+	h.pieces = int64(min(h.tasks(), 8*threads))
 	p.heads = append(p.heads, h)
 	p.add(phaseHeads, len(p.heads)-1, h.pieces)
 }
 
-// work does piece i: a run of blocks of dimensions.
+// tasks is (runs of rows) · (key/value heads) · 2.
+func (h *headPhase) tasks() int { return h.runs() * h.kv.spec.Heads * 2 }
+
+func (h *headPhase) runs() int { return max(1, h.rows/headRows) }
+
+// work does piece i: a range of tasks.
 func (h *headPhase) work(d *Device, w *workspace, i int64) {
-	n, width := headBlocks(h.kv.spec)
-	perHead := h.kv.spec.HeadDim / width
-	for b := int64(n) * i / h.pieces; b < int64(n)*(i+1)/h.pieces; b++ {
-		head, from := int(b)/perHead, int(b)%perHead*width
-		if h.store != nil {
-			h.kv.store(d.kernels, h.store, head, from, width, w.half)
-		}
-		if h.attend != nil {
-			h.plan.spreadQueries(d.queries, h.attend, head, from, from+width)
+	n, runs := int64(h.tasks()), h.runs()
+	for t := n * i / h.pieces; t < n*(i+1)/h.pieces; t++ {
+		run, head, keys := int(t)%runs, int(t)/runs/2, int(t)/runs%2 == 1
+		from, to := h.rows*run/runs, h.rows*(run+1)/runs
+		for r := from; r < to; r++ {
+			switch {
+			case keys && h.store != nil:
+				h.keyAndValue(d, r, head, w.half)
+			case !keys && h.attend != nil:
+				h.queries(d, r, head)
+			}
 		}
 	}
 }
 
-// store writes dimensions from … from+n−1 of one head's keys and values of all
-// rows to their slots; tmp is scratch of at least n.
-func (k *kv) store(kern *kernels, o *compute.Op, head, from, n int, tmp []uint16) {
-	dim := k.spec.HeadDim
-	for r, slot := range o.Index {
-		page, pos := int(slot)/pageSize, int(slot)%pageSize
-		column := head*dim + from
-		key, value := o.A.Row(r)[column:column+n], o.B.Row(r)[column:column+n]
-		kAt := k.keysAt(page, o.Layer, head) + (pos/groupRows*dim+from)*groupRows + pos%groupRows
-		vAt := k.valuesAt(page, o.Layer, head) + pos*dim + from
-		if k.half == nil {
-			scatter(k.float[kAt:], key)
-			copy(k.float[vAt:vAt+n], value)
-			continue
-		}
-		kern.toHalf(tmp[:n], key)
-		scatter(k.half[kAt:], tmp[:n])
-		kern.toHalf(k.half[vAt:vAt+n], value)
+// keyAndValue prepares and stores row r's key and value of a head.
+func (h *headPhase) keyAndValue(d *Device, r, head int, tmp []uint16) {
+	for i := range h.ops {
+		x := &d.plan.headOps[h.firstOp+i]
+		x.do(d.kernels, r, x.key+head, h.kv.spec.HeadDim)
 	}
+	dim := h.kv.spec.HeadDim
+	key, value := h.store.A.Row(r)[head*dim:(head+1)*dim], h.store.B.Row(r)[head*dim:(head+1)*dim]
+	h.kv.store(d.kernels, h.store.Layer, int(h.store.Index[r]), head, key, value, tmp)
+}
+
+// queries prepares row r's queries that share a key/value head, scales them and
+// puts them where the tiles want them: [dim][pairs of the tile].
+func (h *headPhase) queries(d *Device, r, head int) {
+	a, dim := h.plan, h.plan.dim
+	b := &a.bundles[a.rowBundle[r]]
+	pairs, row, scale := b.rows*a.share, h.attend.A.Row(r), h.attend.Scale
+	for g := range a.share {
+		for i := range h.ops {
+			x := &d.plan.headOps[h.firstOp+i]
+			x.do(d.kernels, r, x.query+head*a.share+g, dim)
+		}
+		pair := (r-b.row)*a.share + g
+		first, n := b.tiles.of(pair)
+		dst := d.queries[b.query+(head*pairs+first)*dim:][:n*dim]
+		at := pair - first
+		for _, v := range row[(head*a.share+g)*dim:][:dim] {
+			dst[at] = float32(v * scale)
+			at += n
+		}
+	}
+}
+
+// do works on unit j of row r, if there is such a unit.
+func (x *headOp) do(k *kernels, r, j, dim int) {
+	o := x.op
+	row := o.A.Row(r)
+	if j < 0 || (j+1)*dim > len(row) {
+		return
+	}
+	head := row[j*dim : (j+1)*dim]
+	if o.Kind == compute.OpNorm {
+		k.norm(head, head, o.Vec.Host(), o.Scale)
+		return
+	}
+	half := o.Layer / 2
+	t := o.Vec.Host()[int(o.Index[r])*o.Layer:][:o.Layer]
+	k.rotary(head, t[:half], t[half:])
+}
+
+// store writes one head's key and value to a slot; tmp is scratch of HeadDim.
+func (k *kv) store(kern *kernels, layer, slot, head int, key, value []float32, tmp []uint16) {
+	page, pos, dim := slot/pageSize, slot%pageSize, k.spec.HeadDim
+	kAt := k.keysAt(page, layer, head) + pos/groupRows*groupRows*dim + pos%groupRows
+	vAt := k.valuesAt(page, layer, head) + pos*dim
+	if k.half == nil {
+		scatter(k.float[kAt:], key)
+		copy(k.float[vAt:vAt+dim], value)
+		return
+	}
+	kern.toHalf(tmp[:dim], key)
+	scatter(k.half[kAt:], tmp[:dim])
+	kern.toHalf(k.half[vAt:vAt+dim], value)
 }
 
 // scatter writes src to every 16th element of dst.
 func scatter[T any](dst, src []T) {
 	for d, v := range src {
 		dst[d*groupRows] = v
-	}
-}
-
-// spreadQueries scales dimensions from ≤ i < to of the query heads that share a
-// key/value head, and puts them where its tiles want them: [dim][pairs].
-func (a *attendPlan) spreadQueries(queries []float32, o *compute.Op, head, from, to int) {
-	var src [maxPairs][]float32
-	for i := range a.bundles {
-		b := &a.bundles[i]
-		pairs := b.rows * a.share
-		for t := range b.tiles.tiles {
-			first, n := b.tiles.tile(t)
-			for p := range n {
-				row, column := b.row+(first+p)/a.share, (head*a.share+(first+p)%a.share)*a.dim
-				src[p] = o.A.Row(row)[column+from : column+to]
-			}
-			dst := queries[b.query+(head*pairs+first)*a.dim+from*n:][:(to-from)*n]
-			for p, s := range src[:n] {
-				for i, at := 0, p; i < len(s) && at < len(dst); i, at = i+1, at+n {
-					dst[at] = float32(s[i] * o.Scale)
-				}
-			}
-		}
 	}
 }

@@ -31,6 +31,8 @@ type plan struct {
 	rowRuns  []rowPhase
 	linears  []linearPhase
 	heads    []headPhase
+	headOps  []headOp
+	pending  headPhase // of a StoreKV operation, while it is the last one
 	attends  []attendPhase
 	argmaxes []argmaxPhase
 
@@ -45,7 +47,8 @@ type plan struct {
 func (p *plan) reset() {
 	clear(p.rows) // let go of the last program's buffers
 	clear(p.heads)
-	p.heads = p.heads[:0]
+	clear(p.headOps)
+	p.heads, p.headOps, p.pending = p.heads[:0], p.headOps[:0], headPhase{}
 	p.phases, p.rows, p.rowRuns = p.phases[:0], p.rows[:0], p.rowRuns[:0]
 	p.linears, p.attends, p.argmaxes = p.linears[:0], p.attends[:0], p.argmaxes[:0]
 	p.open, p.plansUsed = 0, 0
@@ -141,11 +144,15 @@ func (d *Device) compile(prog *compute.Program) error {
 			return fmt.Errorf("operation %d (%s): %w", i, o.Kind, err)
 		}
 	}
+	p.flushStore(d.pool.threads)
 	p.closeRows(d.pool.threads)
 	return nil
 }
 
 func (d *Device) compileOp(o *compute.Op) error {
+	if o.Kind != compute.OpAttend {
+		d.plan.flushStore(d.pool.threads)
+	}
 	w := rowWork{op: o, to: o.Rows}
 	switch o.Kind {
 	case compute.OpLinear:
@@ -171,7 +178,7 @@ func (d *Device) compileOp(o *compute.Op) error {
 			return err
 		}
 		d.growHalf(k.spec.HeadDim)
-		d.plan.addStore(o, k, d.pool.threads)
+		d.plan.addStore(o, k)
 		return nil
 	case compute.OpEmbed:
 		t, ok := o.Table.(*table)
