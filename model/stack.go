@@ -328,8 +328,11 @@ func ShapeOf(cfg *checkpoint.Config, layers int, partial float64) (StackShape, e
 		name string
 		n    int
 	}{
-		{"hidden_size", s.Hidden}, {"num_attention_heads", s.Heads}, {"num_key_value_heads", s.KVHeads},
-		{"head_dim", s.HeadDim}, {"intermediate_size", s.FFN},
+		{"hidden_size", s.Hidden},
+		{"num_attention_heads", s.Heads},
+		{"num_key_value_heads", s.KVHeads},
+		{"head_dim", s.HeadDim},
+		{"intermediate_size", s.FFN},
 	} {
 		if f.n < 1 || f.n > 1<<20 {
 			return s, fmt.Errorf("config.json: %s is %d, want a positive number", f.name, f.n)
