@@ -168,7 +168,7 @@ func (e *Engine) check(r Request) error {
 	case len(r.Prompt) == 0:
 		return errors.New("the prompt is empty: want at least one token")
 	case len(r.Prompt) >= spec.Context:
-		return fmt.Errorf("the prompt has %d tokens, but the context of %d leaves room for at most %d and one to say",
+		return fmt.Errorf("the prompt has %d tokens, but the context of %d has room for at most %d and an answer: want a shorter prompt or a larger context",
 			len(r.Prompt), spec.Context, spec.Context-1)
 	case r.Params.Seed == nil:
 		return errors.New("the seed is not set")
@@ -191,6 +191,9 @@ func (e *Engine) Run(ctx context.Context, requests ...Request) error {
 	for i, r := range requests {
 		if err := e.Add(ctx, r); err != nil {
 			e.Close()
+			if len(requests) == 1 {
+				return err
+			}
 			return fmt.Errorf("request %d of %d: %w", i+1, len(requests), err)
 		}
 	}

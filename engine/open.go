@@ -34,8 +34,10 @@ type Setup struct {
 	Quantize string
 	// KV is the format of the key/value cache: "f16" (also if empty) or "f32".
 	KV string
-	// KVBudget bounds the cache in bytes; 0 is the model's default.
-	KVBudget int64
+	// KVBudget bounds the cache in bytes; 0 is the model's default, which has
+	// room for Sequences full sequences (0 is two) up to 4 GiB.
+	KVBudget  int64
+	Sequences int
 	// Context is how many positions a sequence may have; 0 is what the model
 	// was trained for.
 	Context int
@@ -122,8 +124,8 @@ func (s Setup) parse() (settings, error) {
 	if s.Model == "" {
 		return out, errors.New("no model: want a GGUF file, a Hugging Face directory, or a folder that holds one of them")
 	}
-	if s.Threads < 0 {
-		return out, fmt.Errorf("threads %d: want 1 or more, or 0 for all cores", s.Threads)
+	if s.Threads < 0 || s.Threads > cpu.MaxThreads {
+		return out, fmt.Errorf("threads %d: want 1 to %d, or 0 for all cores", s.Threads, cpu.MaxThreads)
 	}
 	if s.Context < 0 {
 		return out, fmt.Errorf("context %d: want 1 or more, or 0 for what the model was trained for", s.Context)
@@ -203,7 +205,7 @@ func Open(s Setup) (in *Instance, err error) {
 	in.Device = dev
 	in.closers = append(in.closers, dev.Close)
 	in.Model, err = model.Open(dev, in.Checkpoint, model.Options{
-		Quantize: set.quantize, Context: s.Context, KV: set.kv, KVBudget: s.KVBudget, Progress: s.Progress,
+		Quantize: set.quantize, Context: s.Context, KV: set.kv, KVBudget: s.KVBudget, Sequences: s.Sequences, Progress: s.Progress,
 	})
 	if err != nil {
 		return in, err

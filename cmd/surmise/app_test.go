@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -230,6 +231,14 @@ func TestSeveralSamplesAreListed(t *testing.T) {
 	require.Contains(t, r.errors, "sample 1:")
 }
 
+func TestTheLargestNumberOfSamplesFindsRoomInTheCache(t *testing.T) {
+	dir := checkpointDir(t, false)
+	for _, args := range [][]string{{"--samples", "128", "--temp", "1"}, {"--beams", "64"}} {
+		r := surmise(t, "", append([]string{"generate", "-m", dir, "-p", "hello", "-n", "3", "--ignore-eos", "--ctx", "70", "--json"}, args...)...)
+		require.Equal(t, statusOK, r.status, r.errors)
+	}
+}
+
 func TestBeamSearchAnswersWithItsBestHypotheses(t *testing.T) {
 	dir := checkpointDir(t, false)
 	r := surmise(t, "", "generate", "-m", dir, "-p", "hello", "-n", "8", "--beams", "3", "--samples", "2", "--json")
@@ -249,6 +258,52 @@ func TestRunTalksUntilItsInputEnds(t *testing.T) {
 	require.Equal(t, 4, strings.Count(r.errors, "6 tokens, "), r.errors)
 	require.Contains(t, r.errors, `unknown command "/what"`)
 	require.Equal(t, statusOK, surmise(t, "/exit\nhello\n", "run", "-m", dir).status)
+}
+
+func TestAnsweringAgainGivesAnotherAnswerAndTheSameConversationTheSame(t *testing.T) {
+	dir := checkpointDir(t, true)
+	talk := func() []string {
+		r := surmise(t, "hello\n/regenerate\n/regenerate\n", "run", "-m", dir, "-n", "8", "--ignore-eos", "--temp", "1", "--seed", "7")
+		require.Equal(t, statusOK, r.status, r.errors)
+		answers := strings.Split(strings.TrimSuffix(r.out, "\n"), "\n")
+		require.Len(t, answers, 3)
+		return answers
+	}
+	first := talk()
+	require.NotEqual(t, first[0], first[1])
+	require.NotEqual(t, first[1], first[2])
+	require.Equal(t, first, talk())
+}
+
+func TestAMessageThatIsNoTextIsRefusedAndTheChatGoesOn(t *testing.T) {
+	r := surmise(t, "a\xff\nhello\n", "run", "-m", checkpointDir(t, true), "-n", "3", "--ignore-eos")
+	require.Equal(t, statusOK, r.status, r.errors)
+	require.Contains(t, r.errors, "the message is not valid UTF-8 at byte 1")
+	require.Equal(t, 1, strings.Count(r.errors, "3 tokens, "))
+}
+
+// fullDisk is a writer that has no room.
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left") }
+
+func TestOutputThatCannotBeWrittenFailsTheCommand(t *testing.T) {
+	dir := checkpointDir(t, false)
+	for _, args := range [][]string{
+		{"generate", "-m", dir, "-p", "hello", "-n", "3"},
+		{"generate", "-m", dir, "-p", "hello", "-n", "3", "--json"},
+		{"generate", "-m", dir, "-p", "hello", "-n", "3", "--samples", "2"},
+		{"inspect", "-m", dir},
+		{"inspect", "-m", dir, "--json"},
+		{"tokenize", "-m", dir, "-p", "hello"},
+		{"tokenize", "-m", dir, "-p", "hello", "--ids"},
+		{"tokenize", "-m", dir, "-p", "hello", "--json"},
+		{"tokenize", "-m", dir, "--prompt-ids", "1,2"},
+	} {
+		r := runApp(context.Background(), "", func(a *app) { a.stdout = fullDisk{} }, args...)
+		require.Equal(t, statusFailure, r.status, "%v: %s", args, r.errors)
+		require.Contains(t, r.errors, "no space left")
+	}
 }
 
 func TestRunWithoutAChatTemplateSaysWhatToUse(t *testing.T) {

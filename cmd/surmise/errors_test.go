@@ -16,6 +16,10 @@ func TestBadInputNamesTheThingAndTheFix(t *testing.T) {
 	dir := checkpointDir(t, false)
 	broken := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(broken, "model.gguf"), []byte("GGUFxx"), 0o600))
+	binary, large := filepath.Join(t.TempDir(), "binary"), filepath.Join(t.TempDir(), "large")
+	require.NoError(t, os.WriteFile(binary, []byte("ab\xfe"), 0o600))
+	require.NoError(t, os.WriteFile(large, nil, 0o600))
+	require.NoError(t, os.Truncate(large, maxText+1)) // takes no room on disk
 	empty := t.TempDir()
 	two := t.TempDir()
 	for _, n := range []string{"a.gguf", "b.gguf"} {
@@ -75,7 +79,13 @@ func TestBadInputNamesTheThingAndTheFix(t *testing.T) {
 		{"tokenize nothing", []string{"tokenize", "-m", dir}, 2, []string{"no prompt"}},
 		{"tokenize two ways", []string{"tokenize", "-m", dir, "-p", "x", "--ids", "--json"}, 2, []string{"--json", "--ids"}},
 		{"tokenize unknown ids", []string{"tokenize", "-m", dir, "--prompt-ids", "500"}, 1, []string{"500", "0..95"}},
-		{"tokenize what cannot be read", []string{"tokenize", "-m", dir, "-p", "\xff"}, 1, []string{"not valid UTF-8"}},
+		{"tokenize what cannot be read", []string{"tokenize", "-m", dir, "-p", "a\xff"}, 2, []string{"--prompt", "not valid UTF-8", "byte 1"}},
+		{"prompt that is no text", gen("-p", "a\xff"), 2, []string{"--prompt", "not valid UTF-8", "byte 1"}},
+		{"system message that is no text", gen("--system", "\xff"), 2, []string{"--system", "not valid UTF-8"}},
+		{"prompt file that is no text", []string{"generate", "-m", dir, "--prompt-file", binary}, 1, []string{"--prompt-file", binary, "not valid UTF-8", "byte 2"}},
+		{"prompt file too large", []string{"generate", "-m", dir, "--prompt-file", large}, 1, []string{"--prompt-file", large, "67108864 bytes"}},
+		{"prompt ids with a hole", []string{"generate", "-m", dir, "--prompt-ids", "1,,2"}, 2, []string{"--prompt-ids", `""`, "1,2,3"}},
+		{"more threads than any machine has", gen("-t", "100000000"), 2, []string{"threads 100000000", "1 to 1024"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := surmise(t, "", c.args...)

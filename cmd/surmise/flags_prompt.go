@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -44,42 +45,75 @@ func (f *promptFlags) read(cmd *cobra.Command, stdin io.Reader) (text string, id
 		return "", nil, usage(errors.New("more than one of --prompt, --prompt-file and --prompt-ids: leave the others out"))
 	case f.system != "" && (f.raw || f.ids != ""):
 		return "", nil, usage(errors.New("--system goes through the chat template: leave out --raw and --prompt-ids"))
+	case !utf8.ValidString(f.system):
+		return "", nil, usage(checkUTF8("--system", f.system))
 	case cmd.Flags().Changed("prompt-ids"):
 		ids, err = parseIDs("--prompt-ids", f.ids)
 		return "", ids, err
 	case cmd.Flags().Changed("prompt"):
-		return f.text, nil, nil
+		return f.text, nil, usage(checkUTF8("--prompt", f.text))
 	}
-	return readText("--prompt-file", f.file, stdin)
+	text, err = readText("--prompt-file", f.file, stdin)
+	return text, nil, err
 }
 
+// maxText is how many bytes a prompt may have: more than the longest context
+// holds, and few enough that a device or an endless pipe fills no memory.
+const maxText = 64 << 20
+
 // readText reads a text file, or standard input for "-".
-func readText(flag, path string, stdin io.Reader) (string, []int32, error) {
-	var data []byte
-	var err error
-	if path == "-" {
-		data, err = io.ReadAll(stdin)
-	} else {
-		data, err = os.ReadFile(path)
+func readText(flag, path string, stdin io.Reader) (string, error) {
+	in := stdin
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", flag, err)
+		}
+		defer f.Close()
+		in = f
 	}
-	if err != nil {
-		return "", nil, fmt.Errorf("%s: %w", flag, err)
+	data, err := io.ReadAll(io.LimitReader(in, maxText+1))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("%s: %w", flag, err)
+	case len(data) > maxText:
+		return "", fmt.Errorf("%s: %s holds more than %d bytes: want a text that fits a context", flag, path, maxText)
 	}
-	return string(data), nil, nil
+	text := string(data)
+	return text, checkUTF8(flag+": "+path, text)
+}
+
+// checkUTF8 finds what no tokenizer could read while it can still be said where
+// it came from.
+func checkUTF8(what, text string) error {
+	for i, r := range text {
+		if r == utf8.RuneError {
+			if _, n := utf8.DecodeRuneInString(text[i:]); n == 1 {
+				return fmt.Errorf("%s is not valid UTF-8 at byte %d", what, i)
+			}
+		}
+	}
+	return nil
 }
 
 // parseIDs reads token ids parted by commas or spaces.
 func parseIDs(flag, text string) ([]int32, error) {
-	var ids []int32
-	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\t' }) {
-		n, err := strconv.ParseInt(part, 10, 32)
-		if err != nil || n < 0 {
-			return nil, usage(fmt.Errorf("%s: %q is not a token id: want numbers from 0 on, as in 1,2,3", flag, part))
-		}
-		ids = append(ids, int32(n))
-	}
-	if len(ids) == 0 {
+	if strings.TrimSpace(text) == "" {
 		return nil, usage(fmt.Errorf("%s: no ids: want numbers from 0 on, as in 1,2,3", flag))
+	}
+	var ids []int32
+	for part := range strings.SplitSeq(text, ",") {
+		words := strings.Fields(part)
+		if len(words) == 0 {
+			words = []string{""} // two commas in a row
+		}
+		for _, word := range words {
+			n, err := strconv.ParseInt(word, 10, 32)
+			if err != nil || n < 0 {
+				return nil, usage(fmt.Errorf("%s: %q is not a token id: want numbers from 0 on, as in 1,2,3", flag, word))
+			}
+			ids = append(ids, int32(n))
+		}
 	}
 	return ids, nil
 }

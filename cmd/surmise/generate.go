@@ -55,17 +55,25 @@ func (a *app) generate(cmd *cobra.Command, f *generateFlags) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := interruptible(cmd.Context())
-	defer stop()
+	f.model.setup.Sequences = sequences(f.sampling.params)
 	in, err := a.open(&f.model)
 	if err != nil {
 		return err
 	}
+	// Only now, so that Ctrl-C while a large model loads ends the program at once.
+	ctx, stop := interruptible(cmd.Context())
+	defer stop()
 	err = a.answer(ctx, in, f, text, ids)
 	if closeErr := in.Close(); err == nil {
 		err = closeErr
 	}
 	return err
+}
+
+// sequences is how many sequences are open at once while a request is answered:
+// its samples, or beams beside those they grow from.
+func sequences(p sampler.Params) int {
+	return max(2, p.Candidates(), 2*p.Beams)
 }
 
 // answer runs the request and prints what it comes to.
@@ -88,10 +96,15 @@ func (a *app) answer(ctx context.Context, in *engine.Instance, f *generateFlags,
 	if !f.json {
 		fmt.Fprintf(a.stderr, "seed %d\n", *p.Seed)
 	}
-	err := run(ctx, engine.Request{Prompt: ids, Params: p, Drafter: in.Drafter, Emit: func(e engine.Event) {
+	inner, cancel := context.WithCancel(ctx)
+	defer cancel()
+	err := run(inner, engine.Request{Prompt: ids, Params: p, Drafter: in.Drafter, Emit: func(e engine.Event) {
 		collected.Add(e)
 		if stream {
 			out.print(e)
+		}
+		if out.err != nil {
+			cancel() // nobody can read the rest
 		}
 	}})
 	if stream {
@@ -99,6 +112,9 @@ func (a *app) answer(ctx context.Context, in *engine.Instance, f *generateFlags,
 	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("interrupted")
+	}
+	if out.err != nil {
+		return out.err
 	}
 	if err != nil {
 		return err
@@ -116,14 +132,16 @@ func (a *app) answer(ctx context.Context, in *engine.Instance, f *generateFlags,
 	case !stream:
 		for _, x := range answers {
 			fmt.Fprintf(a.stderr, "sample %d:\n", x.Sample)
-			fmt.Fprintln(a.stdout, x.Text)
+			if _, err := fmt.Fprintln(a.stdout, x.Text); err != nil {
+				return fmt.Errorf("write the text: %w", err)
+			}
 		}
 	}
 	if legend := out.legend(); legend != "" {
 		fmt.Fprintln(a.stderr, legend)
 	}
 	fmt.Fprintln(a.stderr, summary(answers[0].Finish.Timings))
-	return out.err
+	return nil
 }
 
 // tokenLogprob is a token with its log probability as JSON.

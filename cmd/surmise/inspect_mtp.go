@@ -38,7 +38,7 @@ func (a *app) inspectMTP(ctx context.Context, f *inspectFlags) (err error) {
 	if f.mtp.file == "" {
 		return usage(errors.New("inspect --mtp: no text to continue: say --text FILE, a text like those the model is for"))
 	}
-	text, _, err := readText("--text", f.mtp.file, a.stdin)
+	text, err := readText("--text", f.mtp.file, a.stdin)
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ func (a *app) runCommand() *cobra.Command {
 		Use:   "run --model PATH",
 		Short: "Chat with a model in the terminal",
 		Long: "Chat with a model in the terminal. Ctrl-C stops an answer; Ctrl-D or /exit leaves.\n" +
-			"/clear forgets the conversation, /regenerate answers the last message again.",
+			"/clear forgets the conversation, /regenerate answers the last message again, with the next seed.",
 		Args: noArgs,
 	}
 	a.addModel(cmd, &f.model)
@@ -54,6 +54,9 @@ func (a *app) run(cmd *cobra.Command, f *runFlags) error {
 	}
 	if err := a.finishSampling(&f.sampling); err != nil {
 		return err
+	}
+	if err := checkUTF8("--system", f.system); err != nil {
+		return usage(err)
 	}
 	in, err := a.open(&f.model)
 	if err != nil {
@@ -95,6 +98,9 @@ func (a *app) chat(ctx context.Context, in *engine.Instance, f *runFlags) error 
 			continue
 		}
 		if errors.Is(line.err, io.EOF) {
+			if a.stdinTTY {
+				fmt.Fprintln(a.stderr) // the shell's prompt gets a line of its own
+			}
 			return nil
 		}
 		if line.err != nil {
@@ -148,6 +154,7 @@ type conversation struct {
 	flags    *runFlags
 	signals  <-chan os.Signal
 	messages []tokenizer.Message
+	again    uint64 // how often the last message was answered again
 }
 
 func (c *conversation) clear() {
@@ -176,12 +183,18 @@ func (c *conversation) take(ctx context.Context, line string) (leave bool, err e
 			fmt.Fprintln(c.app.stderr, "nothing to answer yet")
 			return false, nil
 		}
+		c.again++
 	default:
 		if strings.HasPrefix(line, "/") {
 			fmt.Fprintf(c.app.stderr, "unknown command %q: want /exit, /clear or /regenerate\n", line)
 			return false, nil
 		}
+		if err := checkUTF8("the message", line); err != nil {
+			fmt.Fprintln(c.app.stderr, "error:", err)
+			return false, nil
+		}
 		c.messages = append(c.messages, tokenizer.Message{Role: "user", Content: line})
+		c.again = 0
 	}
 	if err := c.answer(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -211,10 +224,14 @@ func (c *conversation) answer(ctx context.Context) error {
 		case <-done:
 		}
 	}()
+	// The same seed would give the same answer again.
+	params := c.flags.sampling.params
+	seed := *params.Seed + c.again
+	params.Seed = &seed
 	collected := engine.NewCollector(1)
 	out := c.app.newPrinter(c.flags.showDrafts)
 	err = c.in.Engine.Run(inner, engine.Request{
-		Prompt: ids, Params: c.flags.sampling.params, Drafter: c.in.Drafter,
+		Prompt: ids, Params: params, Drafter: c.in.Drafter,
 		Emit: func(e engine.Event) {
 			collected.Add(e)
 			out.print(e)

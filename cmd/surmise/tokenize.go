@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -85,8 +86,7 @@ type tokenInfo struct {
 }
 
 func (a *app) showTokens(t *tokenizer.Tokenizer, ids []int32, f *tokenizeFlags) error {
-	switch {
-	case f.json:
+	if f.json {
 		out := struct {
 			Text   string      `json:"text"`
 			Count  int         `json:"count"`
@@ -98,24 +98,32 @@ func (a *app) showTokens(t *tokenizer.Tokenizer, ids []int32, f *tokenizeFlags) 
 		enc := json.NewEncoder(a.stdout)
 		enc.SetEscapeHTML(false)
 		return enc.Encode(out)
+	}
+	w := bufio.NewWriter(a.stdout) // keeps the first error
+	switch {
 	case f.decode != "":
-		fmt.Fprintln(a.stdout, t.Decode(ids, false))
+		fmt.Fprintln(w, t.Decode(ids, false))
 	case f.idsOnly:
 		for i, id := range ids {
 			if i > 0 {
-				fmt.Fprint(a.stdout, ",")
+				w.WriteByte(',')
 			}
-			fmt.Fprint(a.stdout, id)
+			fmt.Fprint(w, id)
 		}
-		fmt.Fprintln(a.stdout)
+		fmt.Fprintln(w)
 	default:
 		for _, id := range ids {
 			mark := ""
 			if t.IsSpecial(id) {
 				mark = " special"
 			}
-			fmt.Fprintf(a.stdout, "%7d %q%s\n", id, t.Piece(id), mark)
+			fmt.Fprintf(w, "%7d %q%s\n", id, t.Piece(id), mark)
 		}
+	}
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("write the tokens: %w", err)
+	}
+	if f.decode == "" && !f.idsOnly {
 		fmt.Fprintf(a.stderr, "%d tokens\n", len(ids))
 	}
 	return nil
