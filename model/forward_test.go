@@ -183,6 +183,8 @@ func TestOpenSaysWhatIsWrongAndWhatWouldBeValid(t *testing.T) {
 		"context of -1":           {Context: -1},
 		"budget of -5":            {KVBudget: -5},
 		"budget of 5 bytes, want": {KVBudget: 5},
+		"room for -1 sequences":   {Sequences: -1},
+		"room for 65537":          {Sequences: 1<<16 + 1},
 		"quantize(9)":             {Quantize: 9},
 	} {
 		_, err := model.Open(canon.New(), ck, opts)
@@ -196,6 +198,15 @@ func TestOpenSaysWhatIsWrongAndWhatWouldBeValid(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, q, got)
 	}
+}
+
+func TestTheDefaultBudgetHasRoomForTheSequencesAskedForButHasAnEnd(t *testing.T) {
+	budget := func(sequences int) int64 {
+		return fixture(t, canon.New(), "llama", model.Options{Context: 100, Sequences: sequences}).Cache().Stats().Budget
+	}
+	require.Equal(t, budget(2), budget(0))
+	require.Equal(t, 5*budget(2), budget(10))
+	require.LessOrEqual(t, budget(1<<16), int64(4<<30))
 }
 
 func TestSpecDescribesTheCheckpointAsOpened(t *testing.T) {

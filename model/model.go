@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -52,7 +53,10 @@ type Options struct {
 	Quantize Quantize
 	Context  int            // positions a sequence may have; 0 is what the checkpoint was trained for
 	KV       compute.KVType // format of the key/value cache
-	KVBudget int64          // bytes; 0 is room for two full sequences, but at most 4 GiB
+	KVBudget int64          // bytes; 0 is room for Sequences full sequences, but at most 4 GiB
+	// Sequences is how many sequences the default budget has room for, however
+	// long they become; 0 is two.
+	Sequences int
 	// Progress is told, while weights are loaded, how many stored bytes are done.
 	Progress func(done, total int64)
 }
@@ -63,6 +67,9 @@ const maxChunk = 256
 
 // defaultKVBudget bounds what a cache may take when nobody has said.
 const defaultKVBudget = 4 << 30
+
+// maxSequences bounds Options.Sequences.
+const maxSequences = 1 << 16
 
 // architecture is what the files llama.go, qwen2.go, … implement: block records
 // decoder block l, which reads and updates the residual stream p.x.
@@ -165,6 +172,10 @@ func (o *Options) resolve(ck *checkpoint.Checkpoint) error {
 	if o.KVBudget < 0 {
 		return fmt.Errorf("key/value budget of %d bytes: want a positive number, or 0 for the default", o.KVBudget)
 	}
+	if o.Sequences < 0 || o.Sequences > maxSequences {
+		return fmt.Errorf("room for %d sequences: want 1 to %d, or 0 for the default", o.Sequences, maxSequences)
+	}
+	o.Sequences = cmp.Or(o.Sequences, 2)
 	return nil
 }
 
@@ -227,7 +238,8 @@ func (m *Model) prepare(cfg *checkpoint.Config, opts Options) error {
 		Groups: groups, Heads: cfg.KVHeads, HeadDim: cfg.HeadDim, Type: opts.KV, Context: opts.Context, Budget: opts.KVBudget,
 	}
 	if kv.Budget == 0 {
-		kv.Budget = max(min(2*kv.SequenceBytes(opts.Context, maxChunk), defaultKVBudget), kv.PageBytes())
+		one := kv.SequenceBytes(opts.Context, maxChunk)
+		kv.Budget = max(min(one, defaultKVBudget/int64(opts.Sequences))*int64(opts.Sequences), kv.PageBytes())
 	}
 	cache, err := kvcache.New(m.dev, kv)
 	if err != nil {
