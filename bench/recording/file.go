@@ -23,10 +23,8 @@ func HiddenPath(path string) string { return strings.TrimSuffix(path, ".jsonl") 
 
 // Writer appends to a recording. It is safe for concurrent use.
 type Writer struct {
-	// Done are the items that were there when the recording was opened.
-	Done map[string]*Item
-
 	mu     sync.Mutex
+	done   map[string]*Item // by key
 	header *Header
 	lines  *journal.Journal
 	hidden *os.File // nil without layers
@@ -40,7 +38,7 @@ func Create(path string, h Header) (*Writer, error) {
 	if err := h.check(); err != nil {
 		return nil, fmt.Errorf("record to %s: %w", path, err)
 	}
-	w := &Writer{header: &h, Done: map[string]*Item{}}
+	w := &Writer{header: &h, done: map[string]*Item{}}
 	var err error
 	if w.lines, err = journal.Open(path, h, w.accept, w.found); err != nil {
 		return nil, fmt.Errorf("record: %w", err)
@@ -67,7 +65,7 @@ func (w *Writer) found(line []byte) error {
 	if err != nil {
 		return err
 	}
-	w.Done[i.Key()] = i
+	w.done[i.Key()] = i
 	if i.Hidden != nil {
 		w.end = max(w.end, i.Hidden.Offset+i.Hidden.size(w.header))
 	}
@@ -127,7 +125,15 @@ func (w *Writer) Append(i Item, hidden [][]float32) error {
 	if i.Hidden != nil {
 		w.end += i.Hidden.size(w.header)
 	}
+	w.done[i.Key()] = &i
 	return nil
+}
+
+// Find is the item of a key, if it is recorded.
+func (w *Writer) Find(key string) *Item {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.done[key]
 }
 
 func (w *Writer) appendHidden(i *Item, hidden [][]float32) (*Span, error) {

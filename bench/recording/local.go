@@ -24,7 +24,7 @@ type LocalSource struct {
 func (l *LocalSource) Record(ctx context.Context, w *Writer, q prompts.Item) error {
 	var answers []string
 	for turn := range q.Turns {
-		if have := w.Done[Key(q.ID, turn)]; have != nil {
+		if have := w.Find(Key(q.ID, turn)); have != nil {
 			if have.Skipped != "" {
 				return nil
 			}
@@ -41,17 +41,23 @@ func (l *LocalSource) Record(ctx context.Context, w *Writer, q prompts.Item) err
 			return w.Append(item, nil)
 		}
 		item.Limit = l.Lane.Engine.Limit(len(ids), l.MaxNew)
-		got, err := live.Race(ctx, []*live.Lane{l.Lane}, ids, item.Seed, 0)
-		if err != nil {
+		if err := l.RecordIDs(ctx, w, item); err != nil {
 			return fmt.Errorf("question %s: %w", q.ID, err)
 		}
-		hidden := item.take(&got[0], l.Observer)
-		if err := w.Append(item, hidden); err != nil {
-			return err
-		}
-		answers = append(answers, item.Text)
+		answers = append(answers, w.Find(item.Key()).Text)
 	}
 	return nil
+}
+
+// RecordIDs answers an item, of which prompt, limit and seed are given.
+func (l *LocalSource) RecordIDs(ctx context.Context, w *Writer, item Item) error {
+	l.Lane.Params.MaxNewTokens = item.Limit
+	got, err := live.Race(ctx, []*live.Lane{l.Lane}, item.Prompt, item.Seed, 0)
+	if err != nil {
+		return err
+	}
+	hidden := item.take(&got[0], l.Observer)
+	return w.Append(item, hidden)
 }
 
 // take fills in what was seen of an answer.

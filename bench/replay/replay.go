@@ -33,7 +33,7 @@ type Options struct {
 	// recorded one if Bind says so.
 	Drafter drafter.Drafter
 	// Tokenizer is that of the target. It is needed for parameters that are text
-	// and for sampling that looks at control tokens; nil otherwise.
+	// and for XTC, which looks at control tokens; nil otherwise.
 	Tokenizer *tokenizer.Tokenizer
 	// Costs predict times; nil for the recording's own.
 	Costs *bench.Costs
@@ -98,7 +98,7 @@ func replayable(p sampler.Params, d drafter.Drafter) error {
 // needsText tells that the tokenizer has a part in what is drawn, proposed or
 // ended; without one a replay is several times faster.
 func needsText(p *sampler.Params) bool {
-	return !p.Greedy() || len(p.Stop) > 0 || len(p.StopRegex) > 0 || len(p.DRYSequenceBreakers) > 0 || len(p.LogitBias) > 0
+	return p.XTCProbability > 0 || len(p.Stop) > 0 || len(p.StopRegex) > 0 || len(p.DRYSequenceBreakers) > 0 || len(p.LogitBias) > 0
 }
 
 // Close gives the target's cache back; the drafter is the caller's.
