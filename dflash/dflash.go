@@ -97,6 +97,8 @@ type Drafter struct {
 
 	bound bool
 
+	rooms    [][]float32 // memory of closed sequences
+	ended    []*seq      // whose prompts end in the round
 	blocks   []block
 	proposer drafter.Proposer
 }

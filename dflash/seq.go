@@ -10,21 +10,26 @@ import (
 
 // seq is the context of one sequence.
 //
-// Context is computed when it is needed: before a block, or when much is owed,
-// so that a drafter that is not asked costs next to nothing.
+// Context is computed when it is needed: before a block, or while the prompt is
+// read. A drafter that is not asked for long owes context; the oldest is given up
+// then, so that it costs next to nothing and comes back cheaply.
 type seq struct {
 	d     *Drafter
 	cache *kvcache.Seq // as long as the target's, or gone
-	from  int          // positions before it have no context: their states were never seen
+	from  int          // positions before it have no context: it was never made, or given up
+	solid int          // positions before it have context, if any was given up later
 	made  int          // positions before it have their context
 	lost  bool         // there was no memory for the context
+	fresh bool         // shares nothing with others
 	at    int          // the target's position
 	// states are the hidden states of positions made…at−1, those of all layers
 	// side by side.
 	states []float32
 }
 
-// owedLimit is how many positions are owed at most.
+// While a prompt is read, context is made for owedLimit positions together. When
+// twice as many are owed in the midst of a text, all but the latest owedLimit are
+// given up.
 const owedLimit = 64
 
 func (s *seq) Drafter() drafter.Drafter { return s.d }
@@ -40,8 +45,8 @@ func (d *Drafter) Open(o drafter.Opening) (drafter.Seq, error) {
 	if o.Cached < 0 || o.Cached > len(o.Tokens) {
 		return nil, fmt.Errorf("open a %s sequence: %d tokens cached of %d", Name, o.Cached, len(o.Tokens))
 	}
-	s := &seq{d: d, at: o.Cached, made: o.Cached}
-	if o.Cached > 0 {
+	s := &seq{d: d, at: o.Cached, made: o.Cached, states: d.room(), fresh: o.Fresh}
+	if o.Cached > 0 && !o.Fresh {
 		// Match leaves a token uncached: any will do behind the cached ones.
 		s.cache = d.net.Cache().Match(append(o.Tokens[:o.Cached:o.Cached], 0))
 	}
@@ -76,7 +81,7 @@ func (s *seq) append(tokens []int32) bool {
 // Fork copies the context, which is shared until one of the two goes on.
 func (s *seq) Fork() (drafter.Seq, error) {
 	c := *s
-	c.states = append([]float32(nil), s.states...)
+	c.states = append(s.d.room(), s.states...)
 	if !s.lost {
 		var err error
 		if c.cache, err = s.cache.Fork(); err != nil {
@@ -88,24 +93,68 @@ func (s *seq) Fork() (drafter.Seq, error) {
 
 // Close offers the context to later sequences with the same beginning.
 func (s *seq) Close() error {
+	defer s.leave()
 	if s.lost || s.cache == nil {
 		return nil
 	}
+	solid := s.solid
 	if s.from == 0 {
 		s.d.net.begin()
 		if s.d.net.settle(s) == nil && s.d.net.context() == nil {
-			s.cache.Publish()
+			solid = s.at
 		}
+	}
+	if s.cache.Truncate(solid) == nil {
+		s.publish()
 	}
 	s.cache.Close()
 	s.cache = nil
 	return nil
 }
 
+// publish offers the context, all of which is made.
+func (s *seq) publish() {
+	if !s.fresh && !s.lost {
+		s.cache.Publish()
+	}
+}
+
+// leave gives the memory for owed states back.
+func (s *seq) leave() {
+	if s.states != nil {
+		s.d.rooms = append(s.d.rooms, s.states[:0])
+		s.states = nil
+	}
+}
+
+// room is memory for owed states, of a closed sequence if there is one.
+func (d *Drafter) room() []float32 {
+	if n := len(d.rooms); n > 0 {
+		r := d.rooms[n-1]
+		d.rooms = d.rooms[:n-1]
+		return r
+	}
+	return make([]float32, 0, (2*owedLimit+drafter.MaxWidth+2)*d.net.taps.Cols)
+}
+
+// Owed is the number of positions without their context.
+func (s *seq) Owed() int { return s.at - s.made }
+
+// giveUp lets go of the oldest context owed, and with it of sight of all before.
+func (s *seq) giveUp(positions int) {
+	if s.from == 0 {
+		s.solid = s.made
+	}
+	s.made += positions
+	s.from = s.made
+	s.states = append(s.states[:0], s.states[positions*s.d.net.taps.Cols:]...)
+}
+
 // Observe takes in the hidden states of the committed tokens.
 func (d *Drafter) Observe(outcomes []*drafter.Outcome) error {
 	n := d.net
 	n.begin()
+	d.ended = d.ended[:0]
 	for _, o := range outcomes {
 		s := o.Seq.(*seq)
 		if o.Position != s.at {
@@ -125,15 +174,23 @@ func (d *Drafter) Observe(outcomes []*drafter.Outcome) error {
 				s.states = append(s.states, h.Row(i)...)
 			}
 		}
-		if s.at-s.made < owedLimit {
-			continue
-		}
-		if err := n.settle(s); err != nil {
-			return fmt.Errorf("%s: %w", Name, err)
+		switch owed, reading := s.Owed(), len(o.Committed) > o.Accepted+1; {
+		case reading && (o.Pending >= 0 || owed >= owedLimit):
+			if err := n.settle(s); err != nil {
+				return fmt.Errorf("%s: %w", Name, err)
+			}
+			if o.Pending >= 0 { // the prompt ends
+				d.ended = append(d.ended, s)
+			}
+		case owed >= 2*owedLimit:
+			s.giveUp(owed - owedLimit)
 		}
 	}
 	if err := n.context(); err != nil {
 		return fmt.Errorf("%s: %w", Name, err)
+	}
+	for _, s := range d.ended {
+		s.publish()
 	}
 	return nil
 }

@@ -13,46 +13,78 @@ import (
 //	(Σ rows 1 + Σ slots Π chances) / (time to draft + time to verify)
 //
 // Chances and times are learned while decoding. Proposals that were made but not
-// verified are compared with the stream afterwards, so evidence on a drafter that
-// costs nothing is free; one that costs time is tried from a budget of 1 % of the
-// decode time, ever more rarely while it fails.
+// verified are compared with the stream as it goes on, so evidence on a drafter
+// that costs nothing is free; one that costs time is tried from a budget of 1 % of
+// the decode time, ever more rarely while it fails.
+//
+// Deciding allocates nothing once a sequence is known, and while nothing new is
+// learned of a kind that does not pay, its decision is kept.
 type Auto struct {
 	costs *Costs
 	limit int // proposals per row
-	kinds map[string]*autoKind
+	kinds []*autoKind
 	rows  map[Seq]*autoRow
-	slots []slot
 	round autoRound
+
+	slots []slot
+	depth []int
+	kept  verdict
 }
 
 // autoKind is what is known of a kind.
 type autoKind struct {
+	name     string
+	copies   bool // its proposals cost nothing
 	survival survival
+	draft    *draftCost
 	credit   float64 // seconds that may be spent on trying
 	wait     int     // rounds between tries, doubling
 	until    int     // rounds left until the next one
+	// Of the round under way: whether rows of the kind take part, the depth of the
+	// deepest proposal it was asked for and what its rows owed before.
+	present bool
+	deepest int
+	owed    int
+	planned int // depth while slots are weighed
 }
 
 // autoRow is what is known of a sequence, and its proposal of this round.
 type autoRow struct {
+	seq      Seq
+	owing    Owing // nil: never owes
 	survival survival
 	kind     *autoKind // whose proposals take time
-	name     string
 	composed bool      // other proposals come for nothing
-	source   *autoKind // who made the proposal
-	first    int       // position of the proposal's first token
+	begun    bool      // was asked before
+	seen     int       // round it was last in
+
+	// Of the round under way.
+	asked  int // budget given to the kind
+	trying bool
+	owed   int
+	width  int // slots chosen
+
+	// The last proposal, as far as it has not been compared with the stream.
+	source   *autoKind // who made it
+	first    int       // position of its first token
 	tokens   []int32
+	compared int
 	chances  []float32 // confidences
 	match    int
-	asked    int // budget given
-	trying   bool
-	seen     int // round it was last in
 }
 
 // autoRound is the round under way.
 type autoRound struct {
 	number int
 	base   int // tokens that are verified whatever is proposed
+	rows   []*autoRow
+}
+
+// verdict is the decision that nothing pays, and what it was made on.
+type verdict struct {
+	valid      bool
+	rows, base int
+	until      int // round
 }
 
 // slot is a candidate: position i of a row's proposal, with the chance that it
@@ -63,345 +95,228 @@ type slot struct {
 	chance float64
 }
 
-// The budget for trying: a share of decode time, and a start-up allowance of as
-// many plain rounds.
 const (
-	trialShare   = 0.01
-	trialStart   = 2
-	firstWait    = 8
-	longestWait  = 512
-	trialWidth   = 3
-	confirmation = 0.02 // expected gain below which a plain round is preferred
+	// The budget for trying: a share of decode time, and as many plain rounds to
+	// start with. It is not saved up beyond some rounds.
+	trialShare = 0.01
+	trialStart = 1
+	trialSaved = 16
+	// Rounds between tries.
+	firstWait   = 8
+	longestWait = 512
+	trialWidth  = 3
+	// tasteWidth is what is asked to learn what asking costs.
+	tasteWidth = 2
+	// confirmation is the expected gain below which a plain round is preferred.
+	confirmation = 0.02
+	// hopeless is the chance below which a slot is no candidate.
+	hopeless = 0.01
+	// verdictLife is how many rounds a decision is kept that nothing pays.
+	verdictLife = 32
+	// smallDebt is how many owed positions are a part of ordinary drafting.
+	smallDebt = 2*MaxWidth + 1
 )
 
 // NewAuto makes the policy. limit caps every proposal, 1 to MaxWidth.
 func NewAuto(costs *Costs, limit int) *Auto {
-	return &Auto{costs: costs, limit: min(max(limit, 1), MaxWidth), kinds: map[string]*autoKind{}, rows: map[Seq]*autoRow{}}
+	return &Auto{costs: costs, limit: min(max(limit, 1), MaxWidth), rows: map[Seq]*autoRow{}}
 }
 
 func (a *Auto) String() string { return "auto" }
 
-// row finds what is known of a row's sequence.
-func (a *Auto) row(r *Row) *autoRow {
-	s := a.rows[r.Seq]
+// row finds what is known of a sequence.
+func (a *Auto) row(seq Seq) *autoRow {
+	s := a.rows[seq]
 	if s == nil {
-		c := r.Seq.Drafter().Contract()
-		s = &autoRow{name: c.Kind, composed: len(c.Parts) > 0}
+		c := seq.Drafter().Contract()
+		s = &autoRow{seq: seq, composed: len(c.Parts) > 0}
+		s.owing, _ = seq.(Owing)
+		name := c.Kind
 		if s.composed {
-			s.name = c.Parts[len(c.Parts)-1]
+			name = c.Parts[len(c.Parts)-1]
 		}
-		s.kind = a.kind(s.name)
-		a.rows[r.Seq] = s
+		s.kind = a.kind(name)
+		s.kind.copies = c.Proposes == ByCopy && !s.composed
+		a.rows[seq] = s
 	}
-	s.seen = a.round.number
 	return s
 }
 
 func (a *Auto) kind(name string) *autoKind {
-	k := a.kinds[name]
-	if k == nil {
-		k = &autoKind{wait: firstWait, credit: trialStart * a.costs.Verify(1)}
-		a.kinds[name] = k
+	for _, k := range a.kinds {
+		if k.name == name {
+			return k
+		}
 	}
+	k := &autoKind{name: name, wait: firstWait, credit: trialStart * a.costs.Verify(1), draft: a.costs.draftOf(name)}
+	a.kinds = append(a.kinds, k)
 	return k
 }
 
 // free tells that drafting with a kind costs next to nothing, so that it is
 // always asked and only what it proposes is weighed.
-func (a *Auto) free(name string, base int) bool {
-	d, known := a.costs.Draft(name, 4)
-	return known && d < 0.005*a.costs.Verify(base)
+func (a *Auto) free(k *autoKind, plain float64) bool {
+	return k.copies || k.draft.known() && k.draft.at(4) < 0.005*plain
+}
+
+// begin notes the rows of a round.
+func (a *Auto) begin(rows []*Row) {
+	a.round.number++
+	a.round.base = 0
+	a.round.rows = a.round.rows[:0]
+	for _, k := range a.kinds {
+		k.present, k.deepest, k.owed = false, 0, 0
+	}
+	for _, r := range rows {
+		s := a.row(r.Seq)
+		if !s.kind.present {
+			s.kind.present = true
+			s.kind.until = max(s.kind.until-1, 0)
+		}
+		s.seen, s.asked, s.trying, s.owed, s.width = a.round.number, 0, false, 0, 0
+		a.round.rows = append(a.round.rows, s)
+		a.round.base += len(r.Known)
+	}
 }
 
 // Ask decides how much drafters that cost time should propose.
 func (a *Auto) Ask(rows []*Row) {
-	a.round.number++
-	a.round.base = 0
-	for _, r := range rows {
-		a.round.base += len(r.Known)
+	a.begin(rows)
+	plain := a.costs.Verify(a.round.base)
+	open := false // a row's width is to be decided
+	for n, r := range rows {
+		s := a.round.rows[n]
+		r.Budget = min(r.Budget, a.limit)
+		r.Floor, r.Steps = 0, 0
+		switch {
+		case r.Budget <= 0:
+		case a.free(s.kind, plain):
+			s.asked = r.Budget
+		default:
+			if s.owing != nil {
+				s.owed = s.owing.Owed()
+			}
+			if !s.kind.draft.known() {
+				s.width = min(r.Budget, tasteWidth) // a first taste of what asking costs
+			} else {
+				open = true
+			}
+		}
 	}
-	base := max(a.round.base, 1)
+	rate := 0.0
+	if open && !a.stands(rows) {
+		rate = a.divide(rows)
+	}
+	for n, r := range rows {
+		if s := a.round.rows[n]; r.Budget > 0 && s.asked == 0 {
+			a.give(r, s, plain, rate)
+		}
+	}
+}
+
+// stands tells whether the decision that nothing pays still holds.
+func (a *Auto) stands(rows []*Row) bool {
+	return a.kept.valid && a.kept.rows == len(rows) && a.kept.base == a.round.base && a.round.number < a.kept.until
+}
+
+// divide decides the widths of open rows, and returns the rate expected.
+func (a *Auto) divide(rows []*Row) float64 {
 	a.slots = a.slots[:0]
 	for n, r := range rows {
-		s := a.row(r)
-		r.Budget = min(r.Budget, a.limit)
-		r.Floor, r.Steps, s.asked, s.trying = 0, 0, 0, false
-		if _, known := a.costs.Draft(s.name, 1); !known {
-			// A first taste of what asking costs.
-			s.asked = min(r.Budget, 2)
-			s.kind.credit -= a.costs.Verify(base+s.asked) - a.costs.Verify(base)
-			s.allow(r, s.asked)
-			continue
-		}
-		if a.free(s.name, base) {
-			s.asked = r.Budget
-			continue
+		s := a.round.rows[n]
+		if r.Budget <= 0 || s.asked > 0 || s.width > 0 || s.owed > smallDebt {
+			continue // what owes much comes back by being tried
 		}
 		chance := 1.0
 		for i := range r.Budget {
 			chance *= s.kind.survival.expect(i, &s.survival)
-			if chance < 0.01 {
+			if chance < hopeless {
 				break
 			}
 			a.slots = append(a.slots, slot{n, i, chance})
 		}
 	}
-	if len(a.slots) == 0 {
-		return
-	}
-	chosen, rate := a.best(len(rows), 0, func(depth []int) float64 { return a.draftCost(rows, depth) })
-	depth := make([]int, len(rows))
+	chosen, rate := a.best(len(rows), true)
 	for _, s := range a.slots[:chosen] {
-		depth[s.row] = max(depth[s.row], s.i+1)
+		r := a.round.rows[s.row]
+		r.width = max(r.width, s.i+1)
 	}
-	for n, r := range rows {
-		s := a.rows[r.Seq]
-		if s.asked > 0 {
-			continue
-		}
-		width := depth[n]
-		if width == 0 && a.try(s, base, r.Budget) {
-			width = min(trialWidth, r.Budget)
-			s.trying = true
-		}
-		s.asked = min(r.Budget, width)
-		s.allow(r, s.asked)
-		if width > 0 && !s.trying {
-			one, _ := a.costs.Draft(s.name, 1)
-			two, _ := a.costs.Draft(s.name, 2)
-			// A slot that survives more rarely than this costs more than it brings.
-			r.Floor = float32(clamp(0.7*rate*(a.costs.Verify(base+1)-a.costs.Verify(base)+max(two-one, 0)), 0, 0.5))
-		}
-	}
+	a.kept = verdict{chosen == 0, len(rows), a.round.base, a.round.number + verdictLife}
+	return rate
 }
 
-// allow caps what takes time to draft; copies of a composed kind stay free.
-func (s *autoRow) allow(r *Row, width int) {
+// give lets a row ask for the width chosen, or tries its kind.
+func (a *Auto) give(r *Row, s *autoRow, plain, rate float64) {
+	k := s.kind
+	switch {
+	case s.width > 0 && rate > 0 && k.draft.known():
+		// A slot that survives more rarely than this costs more than it brings.
+		step := max(k.draft.at(2)-k.draft.at(1), 0)
+		r.Floor = float32(clamp(0.7*rate*(a.costs.Verify(a.round.base+1)-plain+step), 0, 0.5))
+	case s.width == 0 && a.affords(s, r.Budget):
+		s.width, s.trying = min(trialWidth, r.Budget), true
+		k.until = k.wait
+	}
+	s.asked = s.width
+	if s.asked > 0 {
+		k.deepest = max(k.deepest, s.asked)
+		k.owed += s.owed
+	}
 	switch {
 	case !s.composed:
-		if width == 0 && r.Budget > 0 {
+		if r.Budget = s.asked; s.asked == 0 {
 			r.Decline = Unprofitable
 		}
-		r.Budget = width
-	case width == 0:
-		r.Steps = -1
+	case s.asked == 0:
+		r.Steps = -1 // copies stay free
 	default:
-		r.Steps = width
+		r.Steps = s.asked
 	}
 }
 
-// draftCost is the time of drafting rows to these depths: kinds draft one after
-// the other, the rows of a kind together.
-func (a *Auto) draftCost(rows []*Row, depth []int) float64 {
-	deepest := map[string]int{}
-	for n, r := range rows {
-		if depth[n] > 0 {
-			name := a.rows[r.Seq].name
-			deepest[name] = max(deepest[name], depth[n])
-		}
-	}
-	sum := 0.0
-	for name, d := range deepest {
-		c, _ := a.costs.Draft(name, d)
-		sum += c
-	}
-	return sum
+// affords tells whether a kind that is not expected to pay is given a chance.
+func (a *Auto) affords(s *autoRow, budget int) bool {
+	k := s.kind
+	return k.until == 0 && k.credit >= k.draft.at(float64(min(trialWidth, budget)))+k.draft.debt(s.owed)
 }
 
-// best sorts the candidates and finds how many of them make the most tokens per
-// second. sunk is time already spent; draft is what drafting to given depths takes.
-func (a *Auto) best(rows int, sunk float64, draft func(depth []int) float64) (chosen int, rate float64) {
-	slices.SortFunc(a.slots, func(x, y slot) int {
-		if c := cmp.Compare(y.chance, x.chance); c != 0 {
-			return c
-		}
-		if c := cmp.Compare(x.row, y.row); c != 0 {
-			return c
-		}
-		return cmp.Compare(x.i, y.i)
-	})
+// best finds how many of the candidates, likeliest first, make the most tokens
+// per second, with the time of drafting to their depths or without.
+func (a *Auto) best(rows int, drafting bool) (chosen int, rate float64) {
+	if rows > 1 { // the slots of one row are in order
+		slices.SortFunc(a.slots, func(x, y slot) int {
+			if c := cmp.Compare(y.chance, x.chance); c != 0 {
+				return c
+			}
+			if c := cmp.Compare(x.row, y.row); c != 0 {
+				return c
+			}
+			return cmp.Compare(x.i, y.i)
+		})
+	}
 	base := max(a.round.base, rows, 1)
 	tokens := float64(rows)
-	rate = tokens / (sunk + a.costs.Verify(base))
-	plain := rate
-	depth := make([]int, rows)
+	plain := tokens / a.costs.Verify(base)
+	rate = plain
+	draft := 0.0 // kinds draft one after the other, the rows of a kind together
+	for _, k := range a.kinds {
+		k.planned = 0
+	}
 	for n, s := range a.slots {
 		tokens += s.chance
-		depth[s.row] = max(depth[s.row], s.i+1)
-		t := sunk + a.costs.Verify(base+n+1)
-		if draft != nil {
-			t += draft(depth)
+		if k := a.round.rows[s.row].kind; drafting && s.i+1 > k.planned {
+			if k.planned > 0 {
+				draft -= k.draft.at(float64(k.planned))
+			}
+			k.planned = s.i + 1
+			draft += k.draft.at(float64(k.planned))
 		}
-		if r := tokens / t; r > rate && r > plain*(1+confirmation) {
+		if r := tokens / (a.costs.Verify(base+n+1) + draft); r > rate && r > plain*(1+confirmation) {
 			chosen, rate = n+1, r
 		}
 	}
 	return chosen, rate
 }
-
-// try tells whether a kind that is not expected to pay is given a chance.
-func (a *Auto) try(s *autoRow, base, budget int) bool {
-	if budget < 1 {
-		return false
-	}
-	k := s.kind
-	if k.until > 0 {
-		k.until--
-		return false
-	}
-	d, _ := a.costs.Draft(s.name, min(trialWidth, budget))
-	price := d + a.costs.Verify(base+trialWidth) - a.costs.Verify(base)
-	if k.credit < price {
-		return false
-	}
-	k.until = k.wait
-	return true
-}
-
-// Trim cuts proposals down to what is worth verifying.
-func (a *Auto) Trim(rows []*Row) {
-	a.slots = a.slots[:0]
-	for n, r := range rows {
-		s := a.row(r)
-		s.first = r.Position + len(r.Known)
-		s.tokens = append(s.tokens[:0], r.Proposal...)
-		s.chances = append(s.chances[:0], r.Confidence...)
-		s.match, s.source = r.Match, s.kind
-		if r.Source != "" && r.Source != s.name {
-			s.source = a.kind(r.Source)
-		}
-		chance := 1.0
-		for i := range r.Proposal {
-			chance *= s.chance(i)
-			if s.trying {
-				chance = 1 // what is paid for is looked at
-			}
-			if chance < 0.01 {
-				break
-			}
-			a.slots = append(a.slots, slot{n, i, chance})
-		}
-	}
-	chosen, _ := a.best(len(rows), 0, nil)
-	keep := make([]int, len(rows))
-	for _, s := range a.slots[:chosen] {
-		keep[s.row] = max(keep[s.row], s.i+1)
-	}
-	for n, r := range rows {
-		if len(r.Proposal) <= keep[n] {
-			continue
-		}
-		r.Proposal = r.Proposal[:keep[n]]
-		if len(r.Confidence) > keep[n] {
-			r.Confidence = r.Confidence[:keep[n]]
-		}
-		if keep[n] == 0 {
-			r.Decline = Unprofitable
-		}
-	}
-}
-
-// chance is that of token i of the row's proposal.
-func (s *autoRow) chance(i int) float64 {
-	all := s.source.survival.of(i, s.confidence(i), s.match)
-	own := &s.survival.sure[confidenceBin(s.confidence(i), s.match)][positionBin(i)]
-	return own.mean(all, 2*priorWeight)
-}
-
-func (s *autoRow) confidence(i int) float32 {
-	if i < len(s.chances) {
-		return s.chances[i]
-	}
-	return 0.5
-}
-
-// Learn compares every proposal, verified or not, with what the target said, and
-// takes the times.
-func (a *Auto) Learn(outcomes []*Outcome, cost Cost) {
-	if cost.Tokens > 0 && a.round.base >= cost.Rows {
-		a.costs.LearnVerify(cost.Tokens, cost.Verify)
-	}
-	deepest := map[string]int{}
-	plain := a.costs.Verify(max(a.round.base, 1))
-	for _, o := range outcomes {
-		s := a.rows[o.Seq]
-		if s == nil || s.seen != a.round.number {
-			continue
-		}
-		if s.asked > 0 && (s.source == s.kind || !s.composed) {
-			deepest[s.name] = max(deepest[s.name], len(s.tokens), 1)
-		} else {
-			deepest[s.name] = max(deepest[s.name], 0)
-		}
-		yes := a.compare(s, o)
-		if s.trying {
-			// What the try really took is paid, not what it was expected to take.
-			s.kind.credit -= (cost.Verify + cost.Draft).Seconds() - plain
-			if yes > 0 {
-				s.kind.wait = firstWait
-			} else {
-				s.kind.wait = min(2*s.kind.wait, longestWait)
-			}
-			s.kind.until = s.kind.wait
-		}
-		if o.Ended {
-			delete(a.rows, o.Seq)
-		}
-	}
-	a.spend(deepest, cost)
-	a.forget()
-}
-
-// spend books drafting time, when one kind alone was at work, and fills the
-// budgets for trying.
-func (a *Auto) spend(deepest map[string]int, cost Cost) {
-	for name, depth := range deepest {
-		if len(deepest) == 1 && depth > 0 {
-			if _, known := a.costs.Draft(name, 1); !known {
-				a.kinds[name].credit -= cost.Draft.Seconds()
-			}
-			a.costs.LearnDraft(name, depth, cost.Draft)
-		}
-		a.kinds[name].credit = min(a.kinds[name].credit+trialShare*(cost.Verify+cost.Sample+cost.Draft).Seconds(),
-			8*trialStart*a.costs.Verify(1))
-	}
-}
-
-// compare counts how the row's proposal fared and returns how many of its tokens
-// the target said.
-func (a *Auto) compare(s *autoRow, o *Outcome) int {
-	yes := 0
-	for i, t := range s.tokens {
-		said := o.Pending
-		if at := s.first + i - o.Position; at < len(o.Committed) {
-			said = o.Committed[at]
-		} else if at > len(o.Committed) || o.Pending < 0 {
-			break
-		}
-		s.source.survival.learn(i, s.confidence(i), s.match, said == t)
-		s.survival.learn(i, s.confidence(i), s.match, said == t)
-		if said != t {
-			break
-		}
-		yes++
-	}
-	s.tokens = s.tokens[:0]
-	return yes
-}
-
-// forget drops rows that were in no round for long.
-func (a *Auto) forget() {
-	if a.round.number%256 != 0 {
-		return
-	}
-	for seq, s := range a.rows {
-		if a.round.number-s.seen > 256 {
-			delete(a.rows, seq)
-		}
-	}
-}
-
-var _ Width = (*Auto)(nil)
 
 // Table is the cost table as measured so far, for reports: expected seconds of a
 // forward by number of tokens.
@@ -412,3 +327,5 @@ func (c *Costs) Table() map[int]time.Duration {
 	}
 	return out
 }
+
+var _ Width = (*Auto)(nil)

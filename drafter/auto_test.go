@@ -28,9 +28,14 @@ func (w *simulated) time(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (1 + w.noise*(2*w.rng.Float64()-1)))
 }
 
-type simulatedDrafter struct{ drafter.Drafter }
+type simulatedDrafter struct {
+	drafter.Drafter
+	proposes drafter.Proposing
+}
 
-func (simulatedDrafter) Contract() drafter.Contract       { return drafter.Contract{Kind: "simulated"} }
+func (d simulatedDrafter) Contract() drafter.Contract {
+	return drafter.Contract{Kind: "simulated", Proposes: d.proposes}
+}
 func (simulatedDrafter) Bind(model.Target) error          { return nil }
 func (simulatedDrafter) Observe([]*drafter.Outcome) error { return nil }
 func (simulatedDrafter) Propose(context.Context, []*drafter.Row) error {
@@ -52,6 +57,9 @@ func (w *simulated) run(width drafter.Width, rows, tokens int) (spent, plain tim
 	asks := make([]*drafter.Row, rows)
 	for i := range seqs {
 		seqs[i], asks[i] = new(simulatedSeq), new(drafter.Row)
+		if w.match > 0 {
+			seqs[i].d.proposes = drafter.ByCopy
+		}
 	}
 	emitted := 0
 	for emitted < tokens*rows {

@@ -9,12 +9,13 @@ import (
 // Costs predicts what a round takes: a table measured beforehand gives the shape,
 // and what rounds really took corrects it. It is used by one goroutine at a time.
 type Costs struct {
-	tokens  []int     // of the table, ascending, from 1
-	seconds []float64 // of a forward with logits for that many tokens
+	tokens  []int       // of the table, ascending, from 1
+	seconds []float64   // of a forward with logits for that many tokens, never falling
+	few     [65]float64 // shape of 0 to 64 tokens
 	scale   [costBins]float64
 	level   float64 // of all rounds: follows context length and a busy machine
 	seen    bool    // a round was learned, or a table was given
-	draft   map[string]*line
+	draft   map[string]*draftCost
 }
 
 // Rounds are told apart by their number of tokens, exactly up to 64 and in ever
@@ -35,15 +36,21 @@ func assumed(tokens int) float64 { return 0.2 + 0.8*float64(tokens) }
 // NewCosts starts from a table of measured forwards by number of tokens; it may
 // be empty.
 func NewCosts(table map[int]time.Duration) *Costs {
-	c := &Costs{level: 1, draft: map[string]*line{}}
+	c := &Costs{level: 1, draft: map[string]*draftCost{}}
 	for n, d := range table {
 		if n >= 1 && d > 0 {
 			c.tokens = append(c.tokens, n)
 		}
 	}
 	slices.Sort(c.tokens)
+	slowest := 0.0
 	for _, n := range c.tokens {
-		c.seconds = append(c.seconds, table[n].Seconds())
+		// More rows never take less time; where they seem to, the machine was busy.
+		slowest = max(slowest, table[n].Seconds())
+		c.seconds = append(c.seconds, slowest)
+	}
+	for n := range c.few {
+		c.few[n] = c.interpolate(max(n, 1))
 	}
 	for i := range c.scale {
 		c.scale[i] = 1
@@ -54,6 +61,13 @@ func NewCosts(table map[int]time.Duration) *Costs {
 
 // shape is the table, linear between and beyond its points.
 func (c *Costs) shape(tokens int) float64 {
+	if tokens < len(c.few) {
+		return c.few[max(tokens, 0)]
+	}
+	return c.interpolate(tokens)
+}
+
+func (c *Costs) interpolate(tokens int) float64 {
 	if len(c.tokens) < 2 {
 		base := 1e-3
 		if len(c.tokens) == 1 {
@@ -89,29 +103,65 @@ func (c *Costs) LearnVerify(tokens int, took time.Duration) {
 		c.seen, c.level = true, seen
 	}
 	b := costBin(tokens)
-	ratio := clamp(seen/(c.level*c.scale[b]), 0.25, 4)
-	c.level *= math.Pow(ratio, levelWeight)
-	c.scale[b] = clamp(c.scale[b]*math.Pow(ratio, shapeWeight), 0.25, 4)
+	// A forward that took many times what it should was interrupted.
+	ratio := clamp(seen/(c.level*c.scale[b]), 0.5, 2)
+	c.level *= 1 + levelWeight*(ratio-1)
+	c.scale[b] = clamp(c.scale[b]*(1+shapeWeight*(ratio-1)), 0.25, 4)
 }
 
-// Draft is the expected time of drafting steps proposals with a kind, in seconds;
-// known is false until the kind has drafted once.
-func (c *Costs) Draft(kind string, steps int) (seconds float64, known bool) {
-	l := c.draft[kind]
-	if l == nil {
-		return 0, false
+// draftOf is the cost of drafting with a kind.
+func (c *Costs) draftOf(kind string) *draftCost {
+	d := c.draft[kind]
+	if d == nil {
+		d = new(draftCost)
+		c.draft[kind] = d
 	}
-	return l.at(float64(steps)), true
+	return d
 }
 
-// LearnDraft takes the time a kind took to draft steps proposals.
-func (c *Costs) LearnDraft(kind string, steps int, took time.Duration) {
-	l := c.draft[kind]
-	if l == nil {
-		l = new(line)
-		c.draft[kind] = l
+// draftCost is what drafting with a kind takes: so much for the first proposal,
+// so much for each further one, and so much for each position it owes.
+type draftCost struct {
+	steps line
+	each  float64 // seconds per owed position
+	owing bool    // each was measured
+}
+
+// known is false until the kind has drafted once without a debt.
+func (d *draftCost) known() bool { return d.steps.n > 0 }
+
+// at is the expected time of so many proposals in seconds; 0 while not known.
+func (d *draftCost) at(steps float64) float64 {
+	if !d.known() {
+		return 0
 	}
-	l.learn(float64(steps), took.Seconds())
+	return d.steps.at(steps)
+}
+
+// debt is the expected time of taking in so many owed positions before.
+func (d *draftCost) debt(owed int) float64 {
+	if !d.owing {
+		// Positions that are only read are cheaper than those that are answered.
+		return 0.5 * d.at(1) * float64(owed)
+	}
+	return d.each * float64(owed)
+}
+
+// learn takes the seconds that drafting took. A time far from what is expected is
+// an accident of the machine and counts as a moderate one.
+func (d *draftCost) learn(steps, owed int, took float64) {
+	if owed > smallDebt {
+		each := max(took-d.at(float64(steps)), 0) / float64(owed)
+		if !d.owing {
+			d.owing, d.each = true, each
+		}
+		d.each += 0.3 * (min(each, 4*d.each) - d.each)
+		return
+	}
+	if d.known() {
+		took = min(took, 4*max(d.at(float64(steps)), 1e-7))
+	}
+	d.steps.learn(float64(steps), took)
 }
 
 // line is a least-squares line through points that fade.
@@ -120,14 +170,11 @@ type line struct{ n, x, y, xx, xy float64 }
 const lineMemory = 0.97
 
 func (l *line) learn(x, y float64) {
-	for _, v := range []*float64{&l.n, &l.x, &l.y, &l.xx, &l.xy} {
-		*v *= lineMemory
-	}
-	l.n++
-	l.x += x
-	l.y += y
-	l.xx += x * x
-	l.xy += x * y
+	l.n = l.n*lineMemory + 1
+	l.x = l.x*lineMemory + x
+	l.y = l.y*lineMemory + y
+	l.xx = l.xx*lineMemory + float64(x*x)
+	l.xy = l.xy*lineMemory + float64(x*y)
 }
 
 // at is the line's value, never below 0. Where all points lie at one place the

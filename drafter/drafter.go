@@ -79,6 +79,12 @@ type Seq interface {
 	Close() error
 }
 
+// Owing is what a Seq implements that puts work off until it is asked to propose.
+type Owing interface {
+	// Owed is how many positions must be taken in before the next proposal.
+	Owed() int
+}
+
 // Chain is the part of a row's sampler chain a drafter may use: a copy to
 // pass its own logits through. The copy is thrown away, the row's own chain
 // never moves.

@@ -99,6 +99,14 @@ func (s *seq) cut(n int) error {
 	return nil
 }
 
+// Owed is how many tokens the draft model has not read, but for the last.
+func (s *seq) Owed() int {
+	if s.cache == nil {
+		return 0
+	}
+	return max(0, len(s.text)-1-s.common())
+}
+
 // owed are the tokens the draft model must read before it can propose: at
 // least the last one, whose successor is wanted.
 func (s *seq) owed() []int32 {

@@ -114,6 +114,8 @@ type Drafter struct {
 	layer  int // of the target's hidden states
 	width  int // of the hidden state
 	bound  bool
+	rooms  [][]float32 // memory of closed sequences
+	ended  []*seq      // whose prompts end in the round
 	chains []chaining
 	live   []*chaining
 

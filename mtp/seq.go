@@ -10,16 +10,19 @@ import (
 
 // seq is the head's state for one sequence.
 //
-// Entries are made when they are needed: before the head proposes, or when many
-// are owed, so that a head that is not asked costs next to nothing.
+// Entries are made when they are needed: before the head proposes, or while the
+// prompt is read. A head that is not asked for long owes entries; the oldest are
+// given up then, so that it costs next to nothing and comes back cheaply.
 type seq struct {
 	d *Drafter
 	// cache holds the entries; its length is at, or one more when the pending
 	// token's entry has been made already.
 	cache *kvcache.Seq
-	from  int  // entries before it were never made, nor will be
+	from  int  // entries before it are not seen: they were never made, or given up
+	solid int  // entries from 1 up to before it are made, if any were given up later
 	made  int  // entries before it, from from on, are made
 	lost  bool // there was no memory for the entries
+	fresh bool // shares nothing with others
 	at    int  // the target's position
 	// states are the target's hidden states at made−1, made, …, at−1: what the
 	// owed entries and that of the pending token read.
@@ -28,7 +31,8 @@ type seq struct {
 	last []float32
 }
 
-// owedLimit is how many entries are owed at most.
+// While a prompt is read, owedLimit entries are made together. When twice as many
+// are owed in the midst of a text, all but the latest owedLimit are given up.
 const owedLimit = 64
 
 func (s *seq) Drafter() drafter.Drafter { return s.d }
@@ -48,9 +52,11 @@ func (d *Drafter) Open(o drafter.Opening) (drafter.Seq, error) {
 	if o.Cached < 0 || o.Cached > len(o.Tokens) {
 		return nil, fmt.Errorf("open a %s sequence: %d tokens cached of %d", Name, o.Cached, len(o.Tokens))
 	}
-	s := &seq{d: d, at: o.Cached, from: 1, made: 1}
-	if o.Cached == 0 {
+	s := &seq{d: d, at: o.Cached, from: 1, made: 1, states: d.room(), fresh: o.Fresh}
+	if o.Cached == 0 || o.Fresh {
+		s.from, s.made = o.Cached+1, o.Cached+1
 		s.cache = d.net.Cache().Open()
+		s.append(o.Tokens[:o.Cached])
 		return s, nil
 	}
 	// Match leaves a token uncached: any will do behind the cached ones.
@@ -86,7 +92,7 @@ func (s *seq) append(tokens []int32) bool {
 // Fork copies the state; entries are shared until one of the two goes on.
 func (s *seq) Fork() (drafter.Seq, error) {
 	c := *s
-	c.states, c.last = append([]float32(nil), s.states...), append([]float32(nil), s.last...)
+	c.states, c.last = append(s.d.room(), s.states...), append([]float32(nil), s.last...)
 	if !s.lost {
 		var err error
 		if c.cache, err = s.cache.Fork(); err != nil {
@@ -98,26 +104,54 @@ func (s *seq) Fork() (drafter.Seq, error) {
 
 // Close offers the entries to later sequences with the same beginning.
 func (s *seq) Close() error {
+	defer s.leave()
 	if s.lost || s.cache == nil {
 		return nil
 	}
-	if s.from == 1 && s.made < s.at {
+	solid := s.solid
+	if s.from == 1 {
 		s.d.net.begin()
-		if s.d.settle(s) != nil || s.d.net.run(s.d.dev) != nil {
-			s.from = s.at
+		if s.d.settle(s) == nil && s.d.net.run(s.d.dev) == nil {
+			solid = s.at
 		}
 	}
-	if s.from == 1 && s.cache.Truncate(s.at) == nil {
-		s.cache.Publish()
+	if s.cache.Truncate(min(solid, s.at)) == nil {
+		s.publish(solid)
 	}
 	s.cache.Close()
 	s.cache = nil
 	return nil
 }
 
+// publish offers the entries, if they are all there is up to a position.
+func (s *seq) publish(to int) {
+	if !s.fresh && !s.lost && s.cache.Len() == to {
+		s.cache.Publish()
+	}
+}
+
+// leave gives the memory for owed states back.
+func (s *seq) leave() {
+	if s.states != nil {
+		s.d.rooms = append(s.d.rooms, s.states[:0])
+		s.states = nil
+	}
+}
+
+// room is memory for owed states, of a closed sequence if there is one.
+func (d *Drafter) room() []float32 {
+	if n := len(d.rooms); n > 0 {
+		r := d.rooms[n-1]
+		d.rooms = d.rooms[:n-1]
+		return r
+	}
+	return make([]float32, 0, (2*owedLimit+drafter.MaxWidth+2)*d.width)
+}
+
 // Observe takes in the states of the committed tokens.
 func (d *Drafter) Observe(outcomes []*drafter.Outcome) error {
 	d.net.begin()
+	d.ended = d.ended[:0]
 	for _, o := range outcomes {
 		s := o.Seq.(*seq)
 		if o.Position != s.at {
@@ -134,6 +168,9 @@ func (d *Drafter) Observe(outcomes []*drafter.Outcome) error {
 	}
 	if err := d.net.run(d.dev); err != nil {
 		return fmt.Errorf("%s: %w", Name, err)
+	}
+	for _, s := range d.ended {
+		s.publish(s.at)
 	}
 	return nil
 }
@@ -162,14 +199,30 @@ func (d *Drafter) learn(s *seq, o *drafter.Outcome) error {
 		}
 	}
 	s.last = append(s.last[:0], o.Hidden[0].Row(n-1)...)
-	if s.owed() < owedLimit {
-		return nil
+	switch owed, reading := s.Owed(), n > o.Accepted+1; {
+	case reading && o.Pending >= 0: // the prompt ends
+		d.ended = append(d.ended, s)
+		return d.settle(s)
+	case reading && owed >= owedLimit:
+		return d.settle(s)
+	case owed >= 2*owedLimit:
+		s.giveUp(owed - owedLimit)
 	}
-	return d.settle(s)
+	return nil
 }
 
-// owed is the number of entries that could be made and are not.
-func (s *seq) owed() int { return max(s.at-s.made, 0) }
+// Owed is the number of entries that could be made and are not.
+func (s *seq) Owed() int { return max(s.at-s.made, 0) }
+
+// giveUp lets go of the oldest entries owed, and with them of sight of all before.
+func (s *seq) giveUp(entries int) {
+	if s.from == 1 {
+		s.solid = s.made
+	}
+	s.made += entries
+	s.from = s.made
+	s.states = append(s.states[:0], s.states[entries*s.d.width:]...)
+}
 
 // settle takes the owed entries into the program, which is run whenever it is
 // full.

@@ -27,6 +27,14 @@ func (s *seq) Position() int {
 	return s.model.Position()
 }
 
+// Owed is what the model owes.
+func (s *seq) Owed() int {
+	if o, ok := s.model.(drafter.Owing); ok {
+		return o.Owed()
+	}
+	return 0
+}
+
 // Fork forks both parts.
 func (s *seq) Fork() (drafter.Seq, error) {
 	c, err := s.copies.Fork()

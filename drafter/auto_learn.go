@@ -1,0 +1,184 @@
+package drafter
+
+// Trim cuts proposals down to what is worth verifying.
+func (a *Auto) Trim(rows []*Row) {
+	a.slots = a.slots[:0]
+	proposed := false
+	for n, r := range rows {
+		s := a.round.rows[n]
+		s.width = 0
+		if len(r.Proposal) == 0 {
+			continue
+		}
+		proposed = true
+		s.first, s.compared = r.Position+len(r.Known), 0
+		s.tokens = append(s.tokens[:0], r.Proposal...)
+		s.chances = append(s.chances[:0], r.Confidence...)
+		s.match, s.source = r.Match, s.kind
+		if r.Source != "" && r.Source != s.kind.name {
+			s.source = a.kind(r.Source)
+		}
+		chance := 1.0
+		for i := range r.Proposal {
+			if chance *= s.chance(i); chance < hopeless {
+				break
+			}
+			a.slots = append(a.slots, slot{n, i, chance})
+		}
+	}
+	if !proposed {
+		return
+	}
+	chosen, _ := a.best(len(rows), false)
+	for _, s := range a.slots[:chosen] {
+		r := a.round.rows[s.row]
+		r.width = max(r.width, s.i+1)
+	}
+	for n, r := range rows {
+		keep := a.round.rows[n].width
+		if len(r.Proposal) <= keep {
+			continue
+		}
+		r.Proposal = r.Proposal[:keep]
+		r.Confidence = r.Confidence[:min(keep, len(r.Confidence))]
+		if keep == 0 {
+			r.Decline = Unprofitable
+		}
+	}
+}
+
+// chance is that of token i of the row's proposal.
+func (s *autoRow) chance(i int) float64 {
+	all := s.source.survival.of(i, s.confidence(i), s.match)
+	own := &s.survival.sure[confidenceBin(s.confidence(i), s.match)][positionBin(i)]
+	return own.mean(all, 2*priorWeight)
+}
+
+func (s *autoRow) confidence(i int) float32 {
+	if i < len(s.chances) {
+		return s.chances[i]
+	}
+	return 0.5
+}
+
+// Learn compares every proposal, verified or not, with what the target said, and
+// takes the times.
+func (a *Auto) Learn(outcomes []*Outcome, cost Cost) {
+	if cost.Tokens > 0 && a.round.base >= cost.Rows {
+		a.costs.LearnVerify(cost.Tokens, cost.Verify)
+	}
+	n := 0
+	for _, o := range outcomes {
+		// Outcomes come in the order of rows, with those of others between them.
+		for n < len(a.round.rows) && a.round.rows[n].seq != o.Seq {
+			n++
+		}
+		if n == len(a.round.rows) {
+			break
+		}
+		s := a.round.rows[n]
+		right := a.compare(s, o)
+		if s.trying {
+			if right > 0 {
+				s.kind.wait = firstWait
+			} else {
+				s.kind.wait = min(2*s.kind.wait, longestWait)
+			}
+			s.kind.until = s.kind.wait
+		}
+		if o.Ended {
+			delete(a.rows, o.Seq)
+		}
+	}
+	a.spend(cost)
+	a.forget()
+}
+
+// spend books drafting time, when one kind alone was at work, and fills the
+// budgets for trying.
+func (a *Auto) spend(cost Cost) {
+	var worked *autoKind
+	alone, tried, begun := true, false, true
+	for _, s := range a.round.rows {
+		if s.asked == 0 || s.kind.copies {
+			continue
+		}
+		alone = alone && (worked == nil || worked == s.kind)
+		worked = s.kind
+		tried = tried || s.trying
+		begun = begun && s.begun
+		s.begun = true
+	}
+	took := cost.Draft.Seconds()
+	if worked != nil && alone {
+		owed := worked.owed
+		if tried {
+			// What the try really took is paid, as far as it was not an accident of
+			// the machine. A prompt the drafter had to read first is not a try's fault.
+			price := worked.draft.at(float64(worked.deepest)) + worked.draft.debt(owed)
+			paid := min(took, 4*price)
+			if !begun {
+				paid = max(0, paid-worked.draft.debt(owed))
+			}
+			worked.credit -= paid
+		} else if !worked.draft.known() && owed <= smallDebt {
+			worked.credit -= took
+		}
+		worked.draft.learn(worked.deepest, owed, took)
+	}
+	round := (cost.Verify + cost.Sample + cost.Draft).Seconds()
+	saved := trialSaved * a.costs.Verify(1)
+	for _, k := range a.kinds {
+		if k.present {
+			k.credit = min(k.credit+trialShare*round, saved)
+		}
+	}
+}
+
+// compare counts how the row's proposal fares as far as the stream is known, and
+// returns how many of its tokens the target said in this round.
+func (a *Auto) compare(s *autoRow, o *Outcome) int {
+	right := 0
+	for s.compared < len(s.tokens) {
+		i := s.compared
+		said := o.Pending
+		switch at := s.first + i - o.Position; {
+		case at < 0 || at > len(o.Committed):
+			if at > len(o.Committed) {
+				return right // what follows is not known yet
+			}
+			s.tokens = s.tokens[:0] // the drafter was away when it was said
+			return right
+		case at < len(o.Committed):
+			said = o.Committed[at]
+		case o.Pending < 0:
+			return right
+		}
+		token, confidence := s.tokens[i], s.confidence(i)
+		s.source.survival.learn(i, confidence, s.match, said == token)
+		s.survival.learn(i, confidence, s.match, said == token)
+		s.compared++
+		if !s.source.copies {
+			a.kept.valid = a.kept.valid && said != token // good news: decide anew
+		}
+		if said != token {
+			s.tokens = s.tokens[:0]
+			return right
+		}
+		right++
+	}
+	s.tokens = s.tokens[:0]
+	return right
+}
+
+// forget drops rows that were in no round for long.
+func (a *Auto) forget() {
+	if a.round.number%256 != 0 {
+		return
+	}
+	for seq, s := range a.rows {
+		if a.round.number-s.seen > 256 {
+			delete(a.rows, seq)
+		}
+	}
+}
