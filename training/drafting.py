@@ -19,7 +19,7 @@ def arguments(description, **defaults):
     p.add_argument("--work", required=True, help="checkpoint directory")
     p.add_argument("--out", help="export the drafter into this directory when done")
     p.add_argument("--steps", type=int, default=defaults["steps"])
-    p.add_argument("--chunks", type=int, default=4, help="chunks of 1,024 tokens per step")
+    p.add_argument("--chunks", type=int, default=2, help="chunks of 1,024 tokens per step")
     p.add_argument("--lr", type=float, default=defaults["lr"], help="AdamW: embeddings and norms")
     p.add_argument("--matrix-lr", type=float, default=defaults["matrix_lr"], help="Muon: everything else")
     p.add_argument("--seed", type=int, default=defaults["seed"])

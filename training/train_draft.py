@@ -11,7 +11,7 @@ from model import CausalLM, Config, kl
 
 def main():
     """Entry point."""
-    args = drafting.arguments(__doc__, steps=1200, lr=6e-3, matrix_lr=8e-3, seed=1).parse_args()
+    args = drafting.arguments(__doc__, steps=2400, lr=6e-3, matrix_lr=8e-3, seed=1).parse_args()
     target, mix = drafting.setup(args)
     model = CausalLM(Config(**family.DRAFT)).to(common.device())
 

@@ -2,7 +2,7 @@
 
     python train_target.py --data DIR --work DIR [--steps 2000]
 
-Rows of 256 tokens first, 512 from half-way, 1,024 for the last part: short rows are cheap, and the position range is
+Rows of 256 tokens first, 512 from 70 %, 1,024 for the last 8 %: short rows are cheap, and the position range is
 learned at the end. The checkpoint is work/target.pt; run the command again to continue after an interruption.
 """
 
@@ -22,7 +22,7 @@ from model import CausalLM, Config
 def length_at(step, steps):
     """Row length by progress."""
     done = step / steps
-    return 256 if done < 0.5 else 512 if done < 0.85 else 1024
+    return 256 if done < 0.7 else 512 if done < 0.92 else 1024
 
 
 def cross_entropy(model, rows):
@@ -67,7 +67,7 @@ def main():
         return step_loss(model, rows), rows[:, 1:].numel()
 
     common.train(
-        "target", model, loss_of, args.steps, args.work, args.lr, args.matrix_lr, keep=100,
+        "target", model, loss_of, args.steps, args.work, args.lr, args.matrix_lr, keep=50,
         report=lambda step: print(f"target: step {step} held-out {held_out(model, args.data):.4f} bits/byte", flush=True)
         if step % 500 == 0 or step == args.steps else None,
     )
