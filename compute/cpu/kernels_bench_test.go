@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -99,37 +100,57 @@ func benchLinear(b *testing.B, k *kernels, ms []*packedMatrix, rows int) {
 	times.report(b, m.bytes(), int64(rows)*int64(m.out)*int64(m.in))
 }
 
-// BenchmarkAttention works on one key/value head of 2,048 positions.
+// BenchmarkAttention works on chunks of a cache that exceeds the processor's
+// caches, with all pairs of several tiles on a chunk before the next: the first
+// tile finds it in memory.
 func BenchmarkAttention(b *testing.B) {
+	const total = 128 << 20
 	for _, dim := range []int{64, 128} {
+		var mem arenas
+		raw, err := mem.alloc(total)
+		require.NoError(b, err)
+		s := newRandom(1)
+		c := &cache{dim: dim, half: unsafe.Slice((*uint16)(unsafe.Pointer(&raw[0])), total/2)}
+		for i := range c.half {
+			c.half[i] = 0x3000 + uint16(i*7&1023)
+		}
+		for at := 0; at < len(c.half); at += 2 * pageSize * dim {
+			c.keys, c.values = append(c.keys, at), append(c.values, at+pageSize*dim)
+		}
 		for _, k := range tables() {
-			for pairs := 1; pairs <= maxPairs; pairs++ {
+			if k.name == "generic" {
+				continue
+			}
+			for _, tiles := range [][]int{{1}, {2}, {3}, {4}, {6}, {4, 4}, {6, 6}, {6, 5, 5}, {6, 6, 6, 6}} {
+				pairs := 0
+				for _, n := range tiles {
+					pairs += n
+				}
 				b.Run(fmt.Sprintf("dim=%d/%s/pairs=%d", dim, k.name, pairs), func(b *testing.B) {
-					const positions = 2048
-					s := newRandom(1)
-					c := newCache(s, positions/pageSize, dim, true)
-					k.toHalf(c.half, s.floats(len(c.half), 0))
 					a := attention{
-						pairs: pairs, dim: dim, q: s.floats(pairs*dim, 0), half: c.half,
-						s: make([]float32, pairs*chunkSize), o: make([]float32, pairs*dim),
+						dim: dim, q: s.floats(maxPairs*dim, 0), half: c.half,
+						s: alignedFloats(maxPairs * chunkSize), o: alignedFloats(maxPairs * dim),
 					}
-					for p := range pairs {
+					for p := range a.hi {
 						a.hi[p] = chunkSize
 					}
 					var times processorTime
 					for b.Loop() {
-						times.measure(b, func() {
-							for ch := range positions / chunkSize {
-								copy(a.keys[:], c.keys[ch*chunkPages:])
-								copy(a.values[:], c.values[ch*chunkPages:])
-								k.attend(&a)
-							}
-						})
+						for at := 0; at+chunkPages <= len(c.keys); at += chunkPages {
+							copy(a.keys[:], c.keys[at:])
+							copy(a.values[:], c.values[at:])
+							times.measure(b, func() {
+								for _, a.pairs = range tiles {
+									k.attend(&a)
+								}
+							})
+						}
 					}
-					times.report(b, 2*2*positions*int64(dim), 2*positions*int64(dim*pairs))
+					times.report(b, 2*2*chunkSize*int64(dim), 2*chunkSize*int64(dim*pairs))
 				})
 			}
 		}
+		require.NoError(b, mem.close())
 	}
 }
 
