@@ -36,8 +36,8 @@ type request struct {
 
 type reply struct {
 	Error string `json:"error,omitempty"`
-	// MS are times in milliseconds: of all tokens of "decode" and "prompt", of
-	// each forward, of each draw; of loading in the first line.
+	// MS are times in milliseconds: of each token of "decode", of the whole
+	// "prompt", of each forward, of each draw; of loading in the first line.
 	MS []float64 `json:"ms"`
 	// Logits are the first ones of a fixed text's last token.
 	Logits []float64 `json:"logits,omitempty"`

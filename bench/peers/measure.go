@@ -194,11 +194,6 @@ func (b *bench) forwards() error {
 		if err != nil {
 			return err
 		}
-		for e := range took[0] {
-			for i := range took[0][e] {
-				took[0][e][i] /= float64(b.plan.decode)
-			}
-		}
 		b.add(fmt.Sprintf("decode at %d", c), "ms/token", 1, took[0])
 		for i, k := range b.plan.rows {
 			b.add(fmt.Sprintf("%d rows at %d", k, c), "ms", 0, took[i+1])

@@ -172,15 +172,15 @@ func (s *server) decode(q request) (reply, error) {
 	if err := s.cut(q.Context); err != nil {
 		return reply{}, err
 	}
-	took := 0.0
+	var r reply
 	for range q.Tokens {
 		ms, err := s.forward(s.some(1), 1)
 		if err != nil {
 			return reply{}, err
 		}
-		took += ms
+		r.MS = append(r.MS, ms)
 	}
-	return reply{MS: []float64{took}}, s.cut(q.Context)
+	return r, s.cut(q.Context)
 }
 
 func (s *server) rows(q request) (reply, error) {
