@@ -149,9 +149,22 @@ type attendPhase struct {
 
 func (p *attendPhase) work(d *Device, w *workspace, i int64) {
 	n := int64(p.batch.units)
-	for u := n * i / p.pieces; u < n*(i+1)/p.pieces; u++ {
-		p.unit(d, w, p.plan.units[p.batch.unit+int(u)])
+	for u, end := n*i/p.pieces, n*(i+1)/p.pieces; u < end; u++ {
+		units := p.plan.units[p.batch.unit+int(u) : p.batch.unit+int(end)]
+		w.attention.next = -1
+		if len(units) > 1 {
+			w.attention.next = p.firstKeys(units[1])
+		}
+		p.unit(d, w, units[0])
 	}
+}
+
+// firstKeys is where the keys of a unit begin.
+func (p *attendPhase) firstKeys(u attendUnit) int {
+	b := &p.plan.bundles[u.bundle]
+	s := &p.plan.spans[b.row]
+	page := max((b.chunk+int(u.chunk))*chunkPages, int(s.Lo)/pageSize)
+	return p.kv.keysAt(int(s.Pages[page]), p.op.Layer, int(u.head))
 }
 
 func (p *attendPhase) unit(d *Device, w *workspace, u attendUnit) {

@@ -8881,36 +8881,37 @@ col1_4:
 	VZEROUPPER
 	RET
 
-// func scoresHalfAVX2(s *float32, q *float32, k *byte, dim int, groups int, pairs int)
-// Requires: AVX, F16C, FMA3
-TEXT ·scoresHalfAVX2(SB), NOSPLIT, $0-48
+// func scoresHalfAVX2(s *float32, q *float32, k *byte, ahead *byte, dim int, groups int, pairs int)
+// Requires: AVX, F16C, FMA3, MMX+
+TEXT ·scoresHalfAVX2(SB), NOSPLIT, $0-56
 	MOVQ   s+0(FP), AX
 	MOVQ   q+8(FP), CX
 	MOVQ   k+16(FP), DX
-	MOVQ   dim+24(FP), BX
-	MOVQ   groups+32(FP), SI
-	MOVQ   pairs+40(FP), DI
-	IMUL3Q $0x00000020, BX, R8
-	LEAQ   (DX)(R8*2), R9
-	ADDQ   R8, R9
-	CMPQ   DI, $0x01
+	MOVQ   ahead+24(FP), BX
+	MOVQ   dim+32(FP), SI
+	MOVQ   groups+40(FP), DI
+	MOVQ   pairs+48(FP), R8
+	IMUL3Q $0x00000020, SI, R9
+	LEAQ   (DX)(R9*2), R10
+	ADDQ   R9, R10
+	CMPQ   R8, $0x01
 	JEQ    pairs1
-	CMPQ   DI, $0x02
+	CMPQ   R8, $0x02
 	JEQ    pairs2
-	CMPQ   DI, $0x03
+	CMPQ   R8, $0x03
 	JEQ    pairs3
-	CMPQ   DI, $0x04
+	CMPQ   R8, $0x04
 	JEQ    pairs4
-	CMPQ   DI, $0x05
+	CMPQ   R8, $0x05
 	JEQ    pairs5
-	CMPQ   DI, $0x06
+	CMPQ   R8, $0x06
 	JEQ    pairs6
 	RET
 
 pairs1:
-	CMPQ   SI, $0x02
+	CMPQ   DI, $0x02
 	JEQ    tile1_2
-	CMPQ   SI, $0x01
+	CMPQ   DI, $0x01
 	JEQ    tile1_1
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
@@ -8927,25 +8928,28 @@ dim1_4:
 	VBROADCASTSS (CX), Y9
 	VFMADD231PS  Y9, Y8, Y0
 	VFMADD231PS  Y9, Y10, Y1
-	VCVTPH2PS    (DX)(R8*1), Y8
-	VCVTPH2PS    16(DX)(R8*1), Y10
+	VCVTPH2PS    (DX)(R9*1), Y8
+	VCVTPH2PS    16(DX)(R9*1), Y10
 	VBROADCASTSS (CX), Y9
 	VFMADD231PS  Y9, Y8, Y2
 	VFMADD231PS  Y9, Y10, Y3
-	VCVTPH2PS    (DX)(R8*2), Y8
-	VCVTPH2PS    16(DX)(R8*2), Y10
+	VCVTPH2PS    (DX)(R9*2), Y8
+	VCVTPH2PS    16(DX)(R9*2), Y10
 	VBROADCASTSS (CX), Y9
 	VFMADD231PS  Y9, Y8, Y4
 	VFMADD231PS  Y9, Y10, Y5
-	VCVTPH2PS    (R9), Y8
-	VCVTPH2PS    16(R9), Y10
+	VCVTPH2PS    (R10), Y8
+	VCVTPH2PS    16(R10), Y10
 	VBROADCASTSS (CX), Y9
 	VFMADD231PS  Y9, Y8, Y6
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         $0x00000020, DX
-	ADDQ         $0x00000020, R9
+	ADDQ         $0x00000020, R10
+	PREFETCHT1   (BX)
+	PREFETCHT1   64(BX)
+	ADDQ         $0x00000080, BX
 	ADDQ         $0x00000004, CX
-	DECQ         BX
+	DECQ         SI
 	JNZ          dim1_4
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
@@ -8970,14 +8974,16 @@ dim1_2:
 	VBROADCASTSS (CX), Y5
 	VFMADD231PS  Y5, Y4, Y0
 	VFMADD231PS  Y5, Y6, Y1
-	VCVTPH2PS    (DX)(R8*1), Y4
-	VCVTPH2PS    16(DX)(R8*1), Y6
+	VCVTPH2PS    (DX)(R9*1), Y4
+	VCVTPH2PS    16(DX)(R9*1), Y6
 	VBROADCASTSS (CX), Y5
 	VFMADD231PS  Y5, Y4, Y2
 	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         $0x00000020, DX
+	PREFETCHT1   (BX)
+	ADDQ         $0x00000040, BX
 	ADDQ         $0x00000004, CX
-	DECQ         BX
+	DECQ         SI
 	JNZ          dim1_2
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
@@ -8997,8 +9003,10 @@ dim1_1:
 	VFMADD231PS  Y3, Y2, Y0
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         $0x00000020, DX
+	PREFETCHT1   (BX)
+	ADDQ         $0x00000020, BX
 	ADDQ         $0x00000004, CX
-	DECQ         BX
+	DECQ         SI
 	JNZ          dim1_1
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
@@ -9006,7 +9014,7 @@ dim1_1:
 	RET
 
 pairs2:
-	CMPQ   SI, $0x01
+	CMPQ   DI, $0x01
 	JEQ    tile2_1
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
@@ -9026,8 +9034,8 @@ dim2_2:
 	VBROADCASTSS 4(CX), Y9
 	VFMADD231PS  Y9, Y8, Y4
 	VFMADD231PS  Y9, Y10, Y5
-	VCVTPH2PS    (DX)(R8*1), Y8
-	VCVTPH2PS    16(DX)(R8*1), Y10
+	VCVTPH2PS    (DX)(R9*1), Y8
+	VCVTPH2PS    16(DX)(R9*1), Y10
 	VBROADCASTSS (CX), Y9
 	VFMADD231PS  Y9, Y8, Y2
 	VFMADD231PS  Y9, Y10, Y3
@@ -9035,8 +9043,10 @@ dim2_2:
 	VFMADD231PS  Y9, Y8, Y6
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         $0x00000020, DX
+	PREFETCHT1   (BX)
+	ADDQ         $0x00000040, BX
 	ADDQ         $0x00000008, CX
-	DECQ         BX
+	DECQ         SI
 	JNZ          dim2_2
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
@@ -9065,8 +9075,10 @@ dim2_1:
 	VFMADD231PS  Y5, Y4, Y2
 	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         $0x00000020, DX
+	PREFETCHT1   (BX)
+	ADDQ         $0x00000020, BX
 	ADDQ         $0x00000008, CX
-	DECQ         BX
+	DECQ         SI
 	JNZ          dim2_1
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
@@ -9076,7 +9088,7 @@ dim2_1:
 	RET
 
 pairs3:
-	CMPQ   SI, $0x01
+	CMPQ   DI, $0x01
 	JEQ    tile3_1
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
@@ -9103,8 +9115,8 @@ dim3_2:
 	VBROADCASTSS 8(CX), Y13
 	VFMADD231PS  Y13, Y12, Y8
 	VFMADD231PS  Y13, Y14, Y9
-	VCVTPH2PS    (DX)(R8*1), Y12
-	VCVTPH2PS    16(DX)(R8*1), Y14
+	VCVTPH2PS    (DX)(R9*1), Y12
+	VCVTPH2PS    16(DX)(R9*1), Y14
 	VBROADCASTSS (CX), Y13
 	VFMADD231PS  Y13, Y12, Y2
 	VFMADD231PS  Y13, Y14, Y3
@@ -9115,8 +9127,10 @@ dim3_2:
 	VFMADD231PS  Y13, Y12, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         $0x00000020, DX
+	PREFETCHT1   (BX)
+	ADDQ         $0x00000040, BX
 	ADDQ         $0x0000000c, CX
-	DECQ         BX
+	DECQ         SI
 	JNZ          dim3_2
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
@@ -9154,8 +9168,10 @@ dim3_1:
 	VFMADD231PS  Y7, Y6, Y4
 	VFMADD231PS  Y7, Y8, Y5
 	ADDQ         $0x00000020, DX
+	PREFETCHT1   (BX)
+	ADDQ         $0x00000020, BX
 	ADDQ         $0x0000000c, CX
-	DECQ         BX
+	DECQ         SI
 	JNZ          dim3_1
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
@@ -9192,8 +9208,10 @@ dim4_1:
 	VFMADD231PS  Y9, Y8, Y6
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         $0x00000020, DX
+	PREFETCHT1   (BX)
+	ADDQ         $0x00000020, BX
 	ADDQ         $0x00000010, CX
-	DECQ         BX
+	DECQ         SI
 	JNZ          dim4_1
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
@@ -9237,8 +9255,10 @@ dim5_1:
 	VFMADD231PS  Y11, Y10, Y8
 	VFMADD231PS  Y11, Y12, Y9
 	ADDQ         $0x00000020, DX
+	PREFETCHT1   (BX)
+	ADDQ         $0x00000020, BX
 	ADDQ         $0x00000014, CX
-	DECQ         BX
+	DECQ         SI
 	JNZ          dim5_1
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
@@ -9289,8 +9309,10 @@ dim6_1:
 	VFMADD231PS  Y13, Y12, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         $0x00000020, DX
+	PREFETCHT1   (BX)
+	ADDQ         $0x00000020, BX
 	ADDQ         $0x00000018, CX
-	DECQ         BX
+	DECQ         SI
 	JNZ          dim6_1
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
@@ -9307,47 +9329,48 @@ dim6_1:
 	VZEROUPPER
 	RET
 
-// func valuesHalfAVX2(o *float32, e *float32, v *byte, dim int, n int, vectors int, pairs int)
-// Requires: AVX, F16C, FMA3
-TEXT ·valuesHalfAVX2(SB), NOSPLIT, $0-56
+// func valuesHalfAVX2(o *float32, e *float32, v *byte, ahead *byte, dim int, n int, vectors int, pairs int)
+// Requires: AVX, F16C, FMA3, MMX+
+TEXT ·valuesHalfAVX2(SB), NOSPLIT, $0-64
 	MOVQ   o+0(FP), AX
 	MOVQ   e+8(FP), CX
 	MOVQ   v+16(FP), DX
-	MOVQ   dim+24(FP), BX
-	MOVQ   n+32(FP), SI
-	MOVQ   vectors+40(FP), DI
-	MOVQ   pairs+48(FP), R8
-	IMUL3Q $0x00000002, BX, R9
-	SHLQ   $0x02, BX
-	CMPQ   R8, $0x01
+	MOVQ   ahead+24(FP), BX
+	MOVQ   dim+32(FP), SI
+	MOVQ   n+40(FP), DI
+	MOVQ   vectors+48(FP), R8
+	MOVQ   pairs+56(FP), R9
+	IMUL3Q $0x00000002, SI, R10
+	SHLQ   $0x02, SI
+	CMPQ   R9, $0x01
 	JEQ    pairs1
-	CMPQ   R8, $0x02
+	CMPQ   R9, $0x02
 	JEQ    pairs2
-	CMPQ   R8, $0x03
+	CMPQ   R9, $0x03
 	JEQ    pairs3
-	CMPQ   R8, $0x04
+	CMPQ   R9, $0x04
 	JEQ    pairs4
-	CMPQ   R8, $0x05
+	CMPQ   R9, $0x05
 	JEQ    pairs5
-	CMPQ   R8, $0x06
+	CMPQ   R9, $0x06
 	JEQ    pairs6
 	RET
 
 pairs1:
-	CMPQ    DI, $0x02
+	CMPQ    R8, $0x02
 	JEQ     tile1_2
-	CMPQ    DI, $0x01
+	CMPQ    R8, $0x01
 	JEQ     tile1_1
-	MOVQ    AX, DI
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	VMOVUPS 128(DI), Y4
-	VMOVUPS 160(DI), Y5
-	VMOVUPS 192(DI), Y6
-	VMOVUPS 224(DI), Y7
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VMOVUPS 64(R8), Y2
+	VMOVUPS 96(R8), Y3
+	VMOVUPS 128(R8), Y4
+	VMOVUPS 160(R8), Y5
+	VMOVUPS 192(R8), Y6
+	VMOVUPS 224(R8), Y7
+	ADDQ    SI, R8
 
 pos1_4:
 	VCVTPH2PS    (DX), Y8
@@ -9370,9 +9393,12 @@ pos1_4:
 	VBROADCASTSS (CX), Y10
 	VFMADD231PS  Y10, Y8, Y6
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         R9, DX
+	PREFETCHT1   (BX)
+	PREFETCHT1   64(BX)
+	ADDQ         R10, BX
+	ADDQ         R10, DX
 	ADDQ         $0x04, CX
-	DECQ         SI
+	DECQ         DI
 	JNZ          pos1_4
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
@@ -9382,17 +9408,17 @@ pos1_4:
 	VMOVUPS      Y5, 160(AX)
 	VMOVUPS      Y6, 192(AX)
 	VMOVUPS      Y7, 224(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VZEROUPPER
 	RET
 
 tile1_2:
-	MOVQ    AX, DI
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VMOVUPS 64(R8), Y2
+	VMOVUPS 96(R8), Y3
+	ADDQ    SI, R8
 
 pos1_2:
 	VCVTPH2PS    (DX), Y4
@@ -9405,23 +9431,25 @@ pos1_2:
 	VBROADCASTSS (CX), Y6
 	VFMADD231PS  Y6, Y4, Y2
 	VFMADD231PS  Y6, Y5, Y3
-	ADDQ         R9, DX
+	PREFETCHT1   (BX)
+	ADDQ         R10, BX
+	ADDQ         R10, DX
 	ADDQ         $0x04, CX
-	DECQ         SI
+	DECQ         DI
 	JNZ          pos1_2
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
 	VMOVUPS      Y2, 64(AX)
 	VMOVUPS      Y3, 96(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VZEROUPPER
 	RET
 
 tile1_1:
-	MOVQ    AX, DI
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	ADDQ    SI, R8
 
 pos1_1:
 	VCVTPH2PS    (DX), Y2
@@ -9429,30 +9457,32 @@ pos1_1:
 	VBROADCASTSS (CX), Y4
 	VFMADD231PS  Y4, Y2, Y0
 	VFMADD231PS  Y4, Y3, Y1
-	ADDQ         R9, DX
+	PREFETCHT1   (BX)
+	ADDQ         R10, BX
+	ADDQ         R10, DX
 	ADDQ         $0x04, CX
-	DECQ         SI
+	DECQ         DI
 	JNZ          pos1_1
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VZEROUPPER
 	RET
 
 pairs2:
-	CMPQ    DI, $0x01
+	CMPQ    R8, $0x01
 	JEQ     tile2_1
-	MOVQ    AX, DI
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	ADDQ    BX, DI
-	VMOVUPS (DI), Y4
-	VMOVUPS 32(DI), Y5
-	VMOVUPS 64(DI), Y6
-	VMOVUPS 96(DI), Y7
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VMOVUPS 64(R8), Y2
+	VMOVUPS 96(R8), Y3
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y4
+	VMOVUPS 32(R8), Y5
+	VMOVUPS 64(R8), Y6
+	VMOVUPS 96(R8), Y7
+	ADDQ    SI, R8
 
 pos2_2:
 	VCVTPH2PS    (DX), Y8
@@ -9471,31 +9501,33 @@ pos2_2:
 	VBROADCASTSS 1024(CX), Y10
 	VFMADD231PS  Y10, Y8, Y6
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         R9, DX
+	PREFETCHT1   (BX)
+	ADDQ         R10, BX
+	ADDQ         R10, DX
 	ADDQ         $0x04, CX
-	DECQ         SI
+	DECQ         DI
 	JNZ          pos2_2
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
 	VMOVUPS      Y2, 64(AX)
 	VMOVUPS      Y3, 96(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VMOVUPS      Y4, (AX)
 	VMOVUPS      Y5, 32(AX)
 	VMOVUPS      Y6, 64(AX)
 	VMOVUPS      Y7, 96(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VZEROUPPER
 	RET
 
 tile2_1:
-	MOVQ    AX, DI
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	ADDQ    BX, DI
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+	ADDQ    SI, R8
 
 pos2_1:
 	VCVTPH2PS    (DX), Y4
@@ -9506,38 +9538,40 @@ pos2_1:
 	VBROADCASTSS 1024(CX), Y6
 	VFMADD231PS  Y6, Y4, Y2
 	VFMADD231PS  Y6, Y5, Y3
-	ADDQ         R9, DX
+	PREFETCHT1   (BX)
+	ADDQ         R10, BX
+	ADDQ         R10, DX
 	ADDQ         $0x04, CX
-	DECQ         SI
+	DECQ         DI
 	JNZ          pos2_1
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VMOVUPS      Y2, (AX)
 	VMOVUPS      Y3, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VZEROUPPER
 	RET
 
 pairs3:
-	CMPQ    DI, $0x01
+	CMPQ    R8, $0x01
 	JEQ     tile3_1
-	MOVQ    AX, DI
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	ADDQ    BX, DI
-	VMOVUPS (DI), Y4
-	VMOVUPS 32(DI), Y5
-	VMOVUPS 64(DI), Y6
-	VMOVUPS 96(DI), Y7
-	ADDQ    BX, DI
-	VMOVUPS (DI), Y8
-	VMOVUPS 32(DI), Y9
-	VMOVUPS 64(DI), Y10
-	VMOVUPS 96(DI), Y11
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VMOVUPS 64(R8), Y2
+	VMOVUPS 96(R8), Y3
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y4
+	VMOVUPS 32(R8), Y5
+	VMOVUPS 64(R8), Y6
+	VMOVUPS 96(R8), Y7
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y8
+	VMOVUPS 32(R8), Y9
+	VMOVUPS 64(R8), Y10
+	VMOVUPS 96(R8), Y11
+	ADDQ    SI, R8
 
 pos3_2:
 	VCVTPH2PS    (DX), Y12
@@ -9562,39 +9596,41 @@ pos3_2:
 	VBROADCASTSS 2048(CX), Y14
 	VFMADD231PS  Y14, Y12, Y10
 	VFMADD231PS  Y14, Y13, Y11
-	ADDQ         R9, DX
+	PREFETCHT1   (BX)
+	ADDQ         R10, BX
+	ADDQ         R10, DX
 	ADDQ         $0x04, CX
-	DECQ         SI
+	DECQ         DI
 	JNZ          pos3_2
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
 	VMOVUPS      Y2, 64(AX)
 	VMOVUPS      Y3, 96(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VMOVUPS      Y4, (AX)
 	VMOVUPS      Y5, 32(AX)
 	VMOVUPS      Y6, 64(AX)
 	VMOVUPS      Y7, 96(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VMOVUPS      Y8, (AX)
 	VMOVUPS      Y9, 32(AX)
 	VMOVUPS      Y10, 64(AX)
 	VMOVUPS      Y11, 96(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VZEROUPPER
 	RET
 
 tile3_1:
-	MOVQ    AX, DI
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	ADDQ    BX, DI
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-	ADDQ    BX, DI
-	VMOVUPS (DI), Y4
-	VMOVUPS 32(DI), Y5
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y4
+	VMOVUPS 32(R8), Y5
+	ADDQ    SI, R8
 
 pos3_1:
 	VCVTPH2PS    (DX), Y6
@@ -9608,36 +9644,38 @@ pos3_1:
 	VBROADCASTSS 2048(CX), Y8
 	VFMADD231PS  Y8, Y6, Y4
 	VFMADD231PS  Y8, Y7, Y5
-	ADDQ         R9, DX
+	PREFETCHT1   (BX)
+	ADDQ         R10, BX
+	ADDQ         R10, DX
 	ADDQ         $0x04, CX
-	DECQ         SI
+	DECQ         DI
 	JNZ          pos3_1
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VMOVUPS      Y2, (AX)
 	VMOVUPS      Y3, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VMOVUPS      Y4, (AX)
 	VMOVUPS      Y5, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VZEROUPPER
 	RET
 
 pairs4:
-	MOVQ    AX, DI
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	ADDQ    BX, DI
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-	ADDQ    BX, DI
-	VMOVUPS (DI), Y4
-	VMOVUPS 32(DI), Y5
-	ADDQ    BX, DI
-	VMOVUPS (DI), Y6
-	VMOVUPS 32(DI), Y7
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y4
+	VMOVUPS 32(R8), Y5
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y6
+	VMOVUPS 32(R8), Y7
+	ADDQ    SI, R8
 
 pos4_1:
 	VCVTPH2PS    (DX), Y8
@@ -9654,42 +9692,44 @@ pos4_1:
 	VBROADCASTSS 3072(CX), Y10
 	VFMADD231PS  Y10, Y8, Y6
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         R9, DX
+	PREFETCHT1   (BX)
+	ADDQ         R10, BX
+	ADDQ         R10, DX
 	ADDQ         $0x04, CX
-	DECQ         SI
+	DECQ         DI
 	JNZ          pos4_1
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VMOVUPS      Y2, (AX)
 	VMOVUPS      Y3, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VMOVUPS      Y4, (AX)
 	VMOVUPS      Y5, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VMOVUPS      Y6, (AX)
 	VMOVUPS      Y7, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VZEROUPPER
 	RET
 
 pairs5:
-	MOVQ    AX, DI
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	ADDQ    BX, DI
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-	ADDQ    BX, DI
-	VMOVUPS (DI), Y4
-	VMOVUPS 32(DI), Y5
-	ADDQ    BX, DI
-	VMOVUPS (DI), Y6
-	VMOVUPS 32(DI), Y7
-	ADDQ    BX, DI
-	VMOVUPS (DI), Y8
-	VMOVUPS 32(DI), Y9
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y4
+	VMOVUPS 32(R8), Y5
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y6
+	VMOVUPS 32(R8), Y7
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y8
+	VMOVUPS 32(R8), Y9
+	ADDQ    SI, R8
 
 pos5_1:
 	VCVTPH2PS    (DX), Y10
@@ -9709,48 +9749,50 @@ pos5_1:
 	VBROADCASTSS 4096(CX), Y12
 	VFMADD231PS  Y12, Y10, Y8
 	VFMADD231PS  Y12, Y11, Y9
-	ADDQ         R9, DX
+	PREFETCHT1   (BX)
+	ADDQ         R10, BX
+	ADDQ         R10, DX
 	ADDQ         $0x04, CX
-	DECQ         SI
+	DECQ         DI
 	JNZ          pos5_1
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VMOVUPS      Y2, (AX)
 	VMOVUPS      Y3, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VMOVUPS      Y4, (AX)
 	VMOVUPS      Y5, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VMOVUPS      Y6, (AX)
 	VMOVUPS      Y7, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VMOVUPS      Y8, (AX)
 	VMOVUPS      Y9, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VZEROUPPER
 	RET
 
 pairs6:
-	MOVQ    AX, DI
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	ADDQ    BX, DI
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-	ADDQ    BX, DI
-	VMOVUPS (DI), Y4
-	VMOVUPS 32(DI), Y5
-	ADDQ    BX, DI
-	VMOVUPS (DI), Y6
-	VMOVUPS 32(DI), Y7
-	ADDQ    BX, DI
-	VMOVUPS (DI), Y8
-	VMOVUPS 32(DI), Y9
-	ADDQ    BX, DI
-	VMOVUPS (DI), Y10
-	VMOVUPS 32(DI), Y11
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y4
+	VMOVUPS 32(R8), Y5
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y6
+	VMOVUPS 32(R8), Y7
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y8
+	VMOVUPS 32(R8), Y9
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y10
+	VMOVUPS 32(R8), Y11
+	ADDQ    SI, R8
 
 pos6_1:
 	VCVTPH2PS    (DX), Y12
@@ -9773,61 +9815,64 @@ pos6_1:
 	VBROADCASTSS 5120(CX), Y14
 	VFMADD231PS  Y14, Y12, Y10
 	VFMADD231PS  Y14, Y13, Y11
-	ADDQ         R9, DX
+	PREFETCHT1   (BX)
+	ADDQ         R10, BX
+	ADDQ         R10, DX
 	ADDQ         $0x04, CX
-	DECQ         SI
+	DECQ         DI
 	JNZ          pos6_1
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VMOVUPS      Y2, (AX)
 	VMOVUPS      Y3, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VMOVUPS      Y4, (AX)
 	VMOVUPS      Y5, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VMOVUPS      Y6, (AX)
 	VMOVUPS      Y7, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VMOVUPS      Y8, (AX)
 	VMOVUPS      Y9, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VMOVUPS      Y10, (AX)
 	VMOVUPS      Y11, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VZEROUPPER
 	RET
 
-// func scoresFloatAVX2(s *float32, q *float32, k *byte, dim int, groups int, pairs int)
-// Requires: AVX, FMA3
-TEXT ·scoresFloatAVX2(SB), NOSPLIT, $0-48
+// func scoresFloatAVX2(s *float32, q *float32, k *byte, ahead *byte, dim int, groups int, pairs int)
+// Requires: AVX, FMA3, MMX+
+TEXT ·scoresFloatAVX2(SB), NOSPLIT, $0-56
 	MOVQ   s+0(FP), AX
 	MOVQ   q+8(FP), CX
 	MOVQ   k+16(FP), DX
-	MOVQ   dim+24(FP), BX
-	MOVQ   groups+32(FP), SI
-	MOVQ   pairs+40(FP), DI
-	IMUL3Q $0x00000040, BX, R8
-	LEAQ   (DX)(R8*2), R9
-	ADDQ   R8, R9
-	CMPQ   DI, $0x01
+	MOVQ   ahead+24(FP), BX
+	MOVQ   dim+32(FP), SI
+	MOVQ   groups+40(FP), DI
+	MOVQ   pairs+48(FP), R8
+	IMUL3Q $0x00000040, SI, R9
+	LEAQ   (DX)(R9*2), R10
+	ADDQ   R9, R10
+	CMPQ   R8, $0x01
 	JEQ    pairs1
-	CMPQ   DI, $0x02
+	CMPQ   R8, $0x02
 	JEQ    pairs2
-	CMPQ   DI, $0x03
+	CMPQ   R8, $0x03
 	JEQ    pairs3
-	CMPQ   DI, $0x04
+	CMPQ   R8, $0x04
 	JEQ    pairs4
-	CMPQ   DI, $0x05
+	CMPQ   R8, $0x05
 	JEQ    pairs5
-	CMPQ   DI, $0x06
+	CMPQ   R8, $0x06
 	JEQ    pairs6
 	RET
 
 pairs1:
-	CMPQ   SI, $0x02
+	CMPQ   DI, $0x02
 	JEQ    tile1_2
-	CMPQ   SI, $0x01
+	CMPQ   DI, $0x01
 	JEQ    tile1_1
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
@@ -9844,25 +9889,30 @@ dim1_4:
 	VBROADCASTSS (CX), Y9
 	VFMADD231PS  Y9, Y8, Y0
 	VFMADD231PS  Y9, Y10, Y1
-	VMOVUPS      (DX)(R8*1), Y8
-	VMOVUPS      32(DX)(R8*1), Y10
+	VMOVUPS      (DX)(R9*1), Y8
+	VMOVUPS      32(DX)(R9*1), Y10
 	VBROADCASTSS (CX), Y9
 	VFMADD231PS  Y9, Y8, Y2
 	VFMADD231PS  Y9, Y10, Y3
-	VMOVUPS      (DX)(R8*2), Y8
-	VMOVUPS      32(DX)(R8*2), Y10
+	VMOVUPS      (DX)(R9*2), Y8
+	VMOVUPS      32(DX)(R9*2), Y10
 	VBROADCASTSS (CX), Y9
 	VFMADD231PS  Y9, Y8, Y4
 	VFMADD231PS  Y9, Y10, Y5
-	VMOVUPS      (R9), Y8
-	VMOVUPS      32(R9), Y10
+	VMOVUPS      (R10), Y8
+	VMOVUPS      32(R10), Y10
 	VBROADCASTSS (CX), Y9
 	VFMADD231PS  Y9, Y8, Y6
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         $0x00000040, DX
-	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000040, R10
+	PREFETCHT1   (BX)
+	PREFETCHT1   64(BX)
+	PREFETCHT1   128(BX)
+	PREFETCHT1   192(BX)
+	ADDQ         $0x00000100, BX
 	ADDQ         $0x00000004, CX
-	DECQ         BX
+	DECQ         SI
 	JNZ          dim1_4
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
@@ -9887,14 +9937,17 @@ dim1_2:
 	VBROADCASTSS (CX), Y5
 	VFMADD231PS  Y5, Y4, Y0
 	VFMADD231PS  Y5, Y6, Y1
-	VMOVUPS      (DX)(R8*1), Y4
-	VMOVUPS      32(DX)(R8*1), Y6
+	VMOVUPS      (DX)(R9*1), Y4
+	VMOVUPS      32(DX)(R9*1), Y6
 	VBROADCASTSS (CX), Y5
 	VFMADD231PS  Y5, Y4, Y2
 	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         $0x00000040, DX
+	PREFETCHT1   (BX)
+	PREFETCHT1   64(BX)
+	ADDQ         $0x00000080, BX
 	ADDQ         $0x00000004, CX
-	DECQ         BX
+	DECQ         SI
 	JNZ          dim1_2
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
@@ -9914,8 +9967,10 @@ dim1_1:
 	VFMADD231PS  Y3, Y2, Y0
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         $0x00000040, DX
+	PREFETCHT1   (BX)
+	ADDQ         $0x00000040, BX
 	ADDQ         $0x00000004, CX
-	DECQ         BX
+	DECQ         SI
 	JNZ          dim1_1
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
@@ -9923,7 +9978,7 @@ dim1_1:
 	RET
 
 pairs2:
-	CMPQ   SI, $0x01
+	CMPQ   DI, $0x01
 	JEQ    tile2_1
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
@@ -9943,8 +9998,8 @@ dim2_2:
 	VBROADCASTSS 4(CX), Y9
 	VFMADD231PS  Y9, Y8, Y4
 	VFMADD231PS  Y9, Y10, Y5
-	VMOVUPS      (DX)(R8*1), Y8
-	VMOVUPS      32(DX)(R8*1), Y10
+	VMOVUPS      (DX)(R9*1), Y8
+	VMOVUPS      32(DX)(R9*1), Y10
 	VBROADCASTSS (CX), Y9
 	VFMADD231PS  Y9, Y8, Y2
 	VFMADD231PS  Y9, Y10, Y3
@@ -9952,8 +10007,11 @@ dim2_2:
 	VFMADD231PS  Y9, Y8, Y6
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         $0x00000040, DX
+	PREFETCHT1   (BX)
+	PREFETCHT1   64(BX)
+	ADDQ         $0x00000080, BX
 	ADDQ         $0x00000008, CX
-	DECQ         BX
+	DECQ         SI
 	JNZ          dim2_2
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
@@ -9982,8 +10040,10 @@ dim2_1:
 	VFMADD231PS  Y5, Y4, Y2
 	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         $0x00000040, DX
+	PREFETCHT1   (BX)
+	ADDQ         $0x00000040, BX
 	ADDQ         $0x00000008, CX
-	DECQ         BX
+	DECQ         SI
 	JNZ          dim2_1
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
@@ -9993,7 +10053,7 @@ dim2_1:
 	RET
 
 pairs3:
-	CMPQ   SI, $0x01
+	CMPQ   DI, $0x01
 	JEQ    tile3_1
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
@@ -10020,8 +10080,8 @@ dim3_2:
 	VBROADCASTSS 8(CX), Y13
 	VFMADD231PS  Y13, Y12, Y8
 	VFMADD231PS  Y13, Y14, Y9
-	VMOVUPS      (DX)(R8*1), Y12
-	VMOVUPS      32(DX)(R8*1), Y14
+	VMOVUPS      (DX)(R9*1), Y12
+	VMOVUPS      32(DX)(R9*1), Y14
 	VBROADCASTSS (CX), Y13
 	VFMADD231PS  Y13, Y12, Y2
 	VFMADD231PS  Y13, Y14, Y3
@@ -10032,8 +10092,11 @@ dim3_2:
 	VFMADD231PS  Y13, Y12, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         $0x00000040, DX
+	PREFETCHT1   (BX)
+	PREFETCHT1   64(BX)
+	ADDQ         $0x00000080, BX
 	ADDQ         $0x0000000c, CX
-	DECQ         BX
+	DECQ         SI
 	JNZ          dim3_2
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
@@ -10071,8 +10134,10 @@ dim3_1:
 	VFMADD231PS  Y7, Y6, Y4
 	VFMADD231PS  Y7, Y8, Y5
 	ADDQ         $0x00000040, DX
+	PREFETCHT1   (BX)
+	ADDQ         $0x00000040, BX
 	ADDQ         $0x0000000c, CX
-	DECQ         BX
+	DECQ         SI
 	JNZ          dim3_1
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
@@ -10109,8 +10174,10 @@ dim4_1:
 	VFMADD231PS  Y9, Y8, Y6
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         $0x00000040, DX
+	PREFETCHT1   (BX)
+	ADDQ         $0x00000040, BX
 	ADDQ         $0x00000010, CX
-	DECQ         BX
+	DECQ         SI
 	JNZ          dim4_1
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
@@ -10154,8 +10221,10 @@ dim5_1:
 	VFMADD231PS  Y11, Y10, Y8
 	VFMADD231PS  Y11, Y12, Y9
 	ADDQ         $0x00000040, DX
+	PREFETCHT1   (BX)
+	ADDQ         $0x00000040, BX
 	ADDQ         $0x00000014, CX
-	DECQ         BX
+	DECQ         SI
 	JNZ          dim5_1
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
@@ -10206,8 +10275,10 @@ dim6_1:
 	VFMADD231PS  Y13, Y12, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         $0x00000040, DX
+	PREFETCHT1   (BX)
+	ADDQ         $0x00000040, BX
 	ADDQ         $0x00000018, CX
-	DECQ         BX
+	DECQ         SI
 	JNZ          dim6_1
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
@@ -10224,47 +10295,48 @@ dim6_1:
 	VZEROUPPER
 	RET
 
-// func valuesFloatAVX2(o *float32, e *float32, v *byte, dim int, n int, vectors int, pairs int)
-// Requires: AVX, FMA3
-TEXT ·valuesFloatAVX2(SB), NOSPLIT, $0-56
+// func valuesFloatAVX2(o *float32, e *float32, v *byte, ahead *byte, dim int, n int, vectors int, pairs int)
+// Requires: AVX, FMA3, MMX+
+TEXT ·valuesFloatAVX2(SB), NOSPLIT, $0-64
 	MOVQ   o+0(FP), AX
 	MOVQ   e+8(FP), CX
 	MOVQ   v+16(FP), DX
-	MOVQ   dim+24(FP), BX
-	MOVQ   n+32(FP), SI
-	MOVQ   vectors+40(FP), DI
-	MOVQ   pairs+48(FP), R8
-	IMUL3Q $0x00000004, BX, R9
-	SHLQ   $0x02, BX
-	CMPQ   R8, $0x01
+	MOVQ   ahead+24(FP), BX
+	MOVQ   dim+32(FP), SI
+	MOVQ   n+40(FP), DI
+	MOVQ   vectors+48(FP), R8
+	MOVQ   pairs+56(FP), R9
+	IMUL3Q $0x00000004, SI, R10
+	SHLQ   $0x02, SI
+	CMPQ   R9, $0x01
 	JEQ    pairs1
-	CMPQ   R8, $0x02
+	CMPQ   R9, $0x02
 	JEQ    pairs2
-	CMPQ   R8, $0x03
+	CMPQ   R9, $0x03
 	JEQ    pairs3
-	CMPQ   R8, $0x04
+	CMPQ   R9, $0x04
 	JEQ    pairs4
-	CMPQ   R8, $0x05
+	CMPQ   R9, $0x05
 	JEQ    pairs5
-	CMPQ   R8, $0x06
+	CMPQ   R9, $0x06
 	JEQ    pairs6
 	RET
 
 pairs1:
-	CMPQ    DI, $0x02
+	CMPQ    R8, $0x02
 	JEQ     tile1_2
-	CMPQ    DI, $0x01
+	CMPQ    R8, $0x01
 	JEQ     tile1_1
-	MOVQ    AX, DI
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	VMOVUPS 128(DI), Y4
-	VMOVUPS 160(DI), Y5
-	VMOVUPS 192(DI), Y6
-	VMOVUPS 224(DI), Y7
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VMOVUPS 64(R8), Y2
+	VMOVUPS 96(R8), Y3
+	VMOVUPS 128(R8), Y4
+	VMOVUPS 160(R8), Y5
+	VMOVUPS 192(R8), Y6
+	VMOVUPS 224(R8), Y7
+	ADDQ    SI, R8
 
 pos1_4:
 	VMOVUPS      (DX), Y8
@@ -10287,9 +10359,14 @@ pos1_4:
 	VBROADCASTSS (CX), Y10
 	VFMADD231PS  Y10, Y8, Y6
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         R9, DX
+	PREFETCHT1   (BX)
+	PREFETCHT1   64(BX)
+	PREFETCHT1   128(BX)
+	PREFETCHT1   192(BX)
+	ADDQ         R10, BX
+	ADDQ         R10, DX
 	ADDQ         $0x04, CX
-	DECQ         SI
+	DECQ         DI
 	JNZ          pos1_4
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
@@ -10299,17 +10376,17 @@ pos1_4:
 	VMOVUPS      Y5, 160(AX)
 	VMOVUPS      Y6, 192(AX)
 	VMOVUPS      Y7, 224(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VZEROUPPER
 	RET
 
 tile1_2:
-	MOVQ    AX, DI
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VMOVUPS 64(R8), Y2
+	VMOVUPS 96(R8), Y3
+	ADDQ    SI, R8
 
 pos1_2:
 	VMOVUPS      (DX), Y4
@@ -10322,23 +10399,26 @@ pos1_2:
 	VBROADCASTSS (CX), Y6
 	VFMADD231PS  Y6, Y4, Y2
 	VFMADD231PS  Y6, Y5, Y3
-	ADDQ         R9, DX
+	PREFETCHT1   (BX)
+	PREFETCHT1   64(BX)
+	ADDQ         R10, BX
+	ADDQ         R10, DX
 	ADDQ         $0x04, CX
-	DECQ         SI
+	DECQ         DI
 	JNZ          pos1_2
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
 	VMOVUPS      Y2, 64(AX)
 	VMOVUPS      Y3, 96(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VZEROUPPER
 	RET
 
 tile1_1:
-	MOVQ    AX, DI
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	ADDQ    SI, R8
 
 pos1_1:
 	VMOVUPS      (DX), Y2
@@ -10346,30 +10426,32 @@ pos1_1:
 	VBROADCASTSS (CX), Y4
 	VFMADD231PS  Y4, Y2, Y0
 	VFMADD231PS  Y4, Y3, Y1
-	ADDQ         R9, DX
+	PREFETCHT1   (BX)
+	ADDQ         R10, BX
+	ADDQ         R10, DX
 	ADDQ         $0x04, CX
-	DECQ         SI
+	DECQ         DI
 	JNZ          pos1_1
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VZEROUPPER
 	RET
 
 pairs2:
-	CMPQ    DI, $0x01
+	CMPQ    R8, $0x01
 	JEQ     tile2_1
-	MOVQ    AX, DI
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	ADDQ    BX, DI
-	VMOVUPS (DI), Y4
-	VMOVUPS 32(DI), Y5
-	VMOVUPS 64(DI), Y6
-	VMOVUPS 96(DI), Y7
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VMOVUPS 64(R8), Y2
+	VMOVUPS 96(R8), Y3
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y4
+	VMOVUPS 32(R8), Y5
+	VMOVUPS 64(R8), Y6
+	VMOVUPS 96(R8), Y7
+	ADDQ    SI, R8
 
 pos2_2:
 	VMOVUPS      (DX), Y8
@@ -10388,31 +10470,34 @@ pos2_2:
 	VBROADCASTSS 1024(CX), Y10
 	VFMADD231PS  Y10, Y8, Y6
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         R9, DX
+	PREFETCHT1   (BX)
+	PREFETCHT1   64(BX)
+	ADDQ         R10, BX
+	ADDQ         R10, DX
 	ADDQ         $0x04, CX
-	DECQ         SI
+	DECQ         DI
 	JNZ          pos2_2
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
 	VMOVUPS      Y2, 64(AX)
 	VMOVUPS      Y3, 96(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VMOVUPS      Y4, (AX)
 	VMOVUPS      Y5, 32(AX)
 	VMOVUPS      Y6, 64(AX)
 	VMOVUPS      Y7, 96(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VZEROUPPER
 	RET
 
 tile2_1:
-	MOVQ    AX, DI
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	ADDQ    BX, DI
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+	ADDQ    SI, R8
 
 pos2_1:
 	VMOVUPS      (DX), Y4
@@ -10423,38 +10508,40 @@ pos2_1:
 	VBROADCASTSS 1024(CX), Y6
 	VFMADD231PS  Y6, Y4, Y2
 	VFMADD231PS  Y6, Y5, Y3
-	ADDQ         R9, DX
+	PREFETCHT1   (BX)
+	ADDQ         R10, BX
+	ADDQ         R10, DX
 	ADDQ         $0x04, CX
-	DECQ         SI
+	DECQ         DI
 	JNZ          pos2_1
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VMOVUPS      Y2, (AX)
 	VMOVUPS      Y3, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VZEROUPPER
 	RET
 
 pairs3:
-	CMPQ    DI, $0x01
+	CMPQ    R8, $0x01
 	JEQ     tile3_1
-	MOVQ    AX, DI
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	ADDQ    BX, DI
-	VMOVUPS (DI), Y4
-	VMOVUPS 32(DI), Y5
-	VMOVUPS 64(DI), Y6
-	VMOVUPS 96(DI), Y7
-	ADDQ    BX, DI
-	VMOVUPS (DI), Y8
-	VMOVUPS 32(DI), Y9
-	VMOVUPS 64(DI), Y10
-	VMOVUPS 96(DI), Y11
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VMOVUPS 64(R8), Y2
+	VMOVUPS 96(R8), Y3
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y4
+	VMOVUPS 32(R8), Y5
+	VMOVUPS 64(R8), Y6
+	VMOVUPS 96(R8), Y7
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y8
+	VMOVUPS 32(R8), Y9
+	VMOVUPS 64(R8), Y10
+	VMOVUPS 96(R8), Y11
+	ADDQ    SI, R8
 
 pos3_2:
 	VMOVUPS      (DX), Y12
@@ -10479,39 +10566,42 @@ pos3_2:
 	VBROADCASTSS 2048(CX), Y14
 	VFMADD231PS  Y14, Y12, Y10
 	VFMADD231PS  Y14, Y13, Y11
-	ADDQ         R9, DX
+	PREFETCHT1   (BX)
+	PREFETCHT1   64(BX)
+	ADDQ         R10, BX
+	ADDQ         R10, DX
 	ADDQ         $0x04, CX
-	DECQ         SI
+	DECQ         DI
 	JNZ          pos3_2
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
 	VMOVUPS      Y2, 64(AX)
 	VMOVUPS      Y3, 96(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VMOVUPS      Y4, (AX)
 	VMOVUPS      Y5, 32(AX)
 	VMOVUPS      Y6, 64(AX)
 	VMOVUPS      Y7, 96(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VMOVUPS      Y8, (AX)
 	VMOVUPS      Y9, 32(AX)
 	VMOVUPS      Y10, 64(AX)
 	VMOVUPS      Y11, 96(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VZEROUPPER
 	RET
 
 tile3_1:
-	MOVQ    AX, DI
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	ADDQ    BX, DI
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-	ADDQ    BX, DI
-	VMOVUPS (DI), Y4
-	VMOVUPS 32(DI), Y5
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y4
+	VMOVUPS 32(R8), Y5
+	ADDQ    SI, R8
 
 pos3_1:
 	VMOVUPS      (DX), Y6
@@ -10525,36 +10615,38 @@ pos3_1:
 	VBROADCASTSS 2048(CX), Y8
 	VFMADD231PS  Y8, Y6, Y4
 	VFMADD231PS  Y8, Y7, Y5
-	ADDQ         R9, DX
+	PREFETCHT1   (BX)
+	ADDQ         R10, BX
+	ADDQ         R10, DX
 	ADDQ         $0x04, CX
-	DECQ         SI
+	DECQ         DI
 	JNZ          pos3_1
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VMOVUPS      Y2, (AX)
 	VMOVUPS      Y3, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VMOVUPS      Y4, (AX)
 	VMOVUPS      Y5, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VZEROUPPER
 	RET
 
 pairs4:
-	MOVQ    AX, DI
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	ADDQ    BX, DI
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-	ADDQ    BX, DI
-	VMOVUPS (DI), Y4
-	VMOVUPS 32(DI), Y5
-	ADDQ    BX, DI
-	VMOVUPS (DI), Y6
-	VMOVUPS 32(DI), Y7
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y4
+	VMOVUPS 32(R8), Y5
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y6
+	VMOVUPS 32(R8), Y7
+	ADDQ    SI, R8
 
 pos4_1:
 	VMOVUPS      (DX), Y8
@@ -10571,42 +10663,44 @@ pos4_1:
 	VBROADCASTSS 3072(CX), Y10
 	VFMADD231PS  Y10, Y8, Y6
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         R9, DX
+	PREFETCHT1   (BX)
+	ADDQ         R10, BX
+	ADDQ         R10, DX
 	ADDQ         $0x04, CX
-	DECQ         SI
+	DECQ         DI
 	JNZ          pos4_1
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VMOVUPS      Y2, (AX)
 	VMOVUPS      Y3, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VMOVUPS      Y4, (AX)
 	VMOVUPS      Y5, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VMOVUPS      Y6, (AX)
 	VMOVUPS      Y7, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VZEROUPPER
 	RET
 
 pairs5:
-	MOVQ    AX, DI
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	ADDQ    BX, DI
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-	ADDQ    BX, DI
-	VMOVUPS (DI), Y4
-	VMOVUPS 32(DI), Y5
-	ADDQ    BX, DI
-	VMOVUPS (DI), Y6
-	VMOVUPS 32(DI), Y7
-	ADDQ    BX, DI
-	VMOVUPS (DI), Y8
-	VMOVUPS 32(DI), Y9
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y4
+	VMOVUPS 32(R8), Y5
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y6
+	VMOVUPS 32(R8), Y7
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y8
+	VMOVUPS 32(R8), Y9
+	ADDQ    SI, R8
 
 pos5_1:
 	VMOVUPS      (DX), Y10
@@ -10626,48 +10720,50 @@ pos5_1:
 	VBROADCASTSS 4096(CX), Y12
 	VFMADD231PS  Y12, Y10, Y8
 	VFMADD231PS  Y12, Y11, Y9
-	ADDQ         R9, DX
+	PREFETCHT1   (BX)
+	ADDQ         R10, BX
+	ADDQ         R10, DX
 	ADDQ         $0x04, CX
-	DECQ         SI
+	DECQ         DI
 	JNZ          pos5_1
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VMOVUPS      Y2, (AX)
 	VMOVUPS      Y3, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VMOVUPS      Y4, (AX)
 	VMOVUPS      Y5, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VMOVUPS      Y6, (AX)
 	VMOVUPS      Y7, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VMOVUPS      Y8, (AX)
 	VMOVUPS      Y9, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VZEROUPPER
 	RET
 
 pairs6:
-	MOVQ    AX, DI
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	ADDQ    BX, DI
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-	ADDQ    BX, DI
-	VMOVUPS (DI), Y4
-	VMOVUPS 32(DI), Y5
-	ADDQ    BX, DI
-	VMOVUPS (DI), Y6
-	VMOVUPS 32(DI), Y7
-	ADDQ    BX, DI
-	VMOVUPS (DI), Y8
-	VMOVUPS 32(DI), Y9
-	ADDQ    BX, DI
-	VMOVUPS (DI), Y10
-	VMOVUPS 32(DI), Y11
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y4
+	VMOVUPS 32(R8), Y5
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y6
+	VMOVUPS 32(R8), Y7
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y8
+	VMOVUPS 32(R8), Y9
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y10
+	VMOVUPS 32(R8), Y11
+	ADDQ    SI, R8
 
 pos6_1:
 	VMOVUPS      (DX), Y12
@@ -10690,28 +10786,30 @@ pos6_1:
 	VBROADCASTSS 5120(CX), Y14
 	VFMADD231PS  Y14, Y12, Y10
 	VFMADD231PS  Y14, Y13, Y11
-	ADDQ         R9, DX
+	PREFETCHT1   (BX)
+	ADDQ         R10, BX
+	ADDQ         R10, DX
 	ADDQ         $0x04, CX
-	DECQ         SI
+	DECQ         DI
 	JNZ          pos6_1
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VMOVUPS      Y2, (AX)
 	VMOVUPS      Y3, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VMOVUPS      Y4, (AX)
 	VMOVUPS      Y5, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VMOVUPS      Y6, (AX)
 	VMOVUPS      Y7, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VMOVUPS      Y8, (AX)
 	VMOVUPS      Y9, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VMOVUPS      Y10, (AX)
 	VMOVUPS      Y11, 32(AX)
-	ADDQ         BX, AX
+	ADDQ         SI, AX
 	VZEROUPPER
 	RET
 

@@ -48,19 +48,19 @@ func linearBFloatAVX2(dst *float32, ldd int, w *byte, stride int, bias *float32,
 
 // scoresHalfAVX2 computes the scores of 1, 2 (up to 3 pairs) or 4 (1 pair) groups of 16 positions
 // for 1 to 6 pairs.
-func scoresHalfAVX2(s *float32, q *float32, k *byte, dim int, groups int, pairs int)
+func scoresHalfAVX2(s *float32, q *float32, k *byte, ahead *byte, dim int, groups int, pairs int)
 
 // valuesHalfAVX2 adds n positions' values, weighted by e, to 1, 2 (up to 3 pairs) or 4 (1 pair)
 // vectors of 16 dimensions of 1 to 6 pairs.
-func valuesHalfAVX2(o *float32, e *float32, v *byte, dim int, n int, vectors int, pairs int)
+func valuesHalfAVX2(o *float32, e *float32, v *byte, ahead *byte, dim int, n int, vectors int, pairs int)
 
 // scoresFloatAVX2 computes the scores of 1, 2 (up to 3 pairs) or 4 (1 pair) groups of 16 positions
 // for 1 to 6 pairs.
-func scoresFloatAVX2(s *float32, q *float32, k *byte, dim int, groups int, pairs int)
+func scoresFloatAVX2(s *float32, q *float32, k *byte, ahead *byte, dim int, groups int, pairs int)
 
 // valuesFloatAVX2 adds n positions' values, weighted by e, to 1, 2 (up to 3 pairs) or 4 (1 pair)
 // vectors of 16 dimensions of 1 to 6 pairs.
-func valuesFloatAVX2(o *float32, e *float32, v *byte, dim int, n int, vectors int, pairs int)
+func valuesFloatAVX2(o *float32, e *float32, v *byte, ahead *byte, dim int, n int, vectors int, pairs int)
 
 // softmaxAVX2 turns scores into weights exp(s − m) and returns m and their sum l.
 func softmaxAVX2(s *float32, vectors int) (m float32, l float32)

@@ -13256,37 +13256,38 @@ col1_4:
 	VZEROUPPER
 	RET
 
-// func scoresHalfAVX512(s *float32, q *float32, k *byte, dim int, groups int, pairs int)
-// Requires: AVX, AVX512F
-TEXT ·scoresHalfAVX512(SB), NOSPLIT, $0-48
+// func scoresHalfAVX512(s *float32, q *float32, k *byte, ahead *byte, dim int, groups int, pairs int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·scoresHalfAVX512(SB), NOSPLIT, $0-56
 	MOVQ   s+0(FP), AX
 	MOVQ   q+8(FP), CX
 	MOVQ   k+16(FP), DX
-	MOVQ   dim+24(FP), BX
-	MOVQ   groups+32(FP), SI
-	MOVQ   pairs+40(FP), DI
-	MOVQ   BX, R8
-	IMUL3Q $0x00000020, R8, R8
-	LEAQ   (DX)(R8*2), R9
-	ADDQ   R8, R9
-	CMPQ   DI, $0x01
+	MOVQ   ahead+24(FP), BX
+	MOVQ   dim+32(FP), SI
+	MOVQ   groups+40(FP), DI
+	MOVQ   pairs+48(FP), R8
+	MOVQ   SI, R9
+	IMUL3Q $0x00000020, R9, R9
+	LEAQ   (DX)(R9*2), R10
+	ADDQ   R9, R10
+	CMPQ   R8, $0x01
 	JEQ    pairs1
-	CMPQ   DI, $0x02
+	CMPQ   R8, $0x02
 	JEQ    pairs2
-	CMPQ   DI, $0x03
+	CMPQ   R8, $0x03
 	JEQ    pairs3
-	CMPQ   DI, $0x04
+	CMPQ   R8, $0x04
 	JEQ    pairs4
-	CMPQ   DI, $0x05
+	CMPQ   R8, $0x05
 	JEQ    pairs5
-	CMPQ   DI, $0x06
+	CMPQ   R8, $0x06
 	JEQ    pairs6
 	RET
 
 pairs1:
-	CMPQ   SI, $0x01
+	CMPQ   DI, $0x01
 	JEQ    tile1_1
-	CMPQ   SI, $0x02
+	CMPQ   DI, $0x02
 	JEQ    tile1_2
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -13296,16 +13297,19 @@ pairs1:
 dim1_4:
 	VCVTPH2PS        (DX), Z4
 	VFMADD231PS.BCST (CX), Z4, Z0
-	VCVTPH2PS        (DX)(R8*1), Z4
+	VCVTPH2PS        (DX)(R9*1), Z4
 	VFMADD231PS.BCST (CX), Z4, Z1
-	VCVTPH2PS        (DX)(R8*2), Z4
+	VCVTPH2PS        (DX)(R9*2), Z4
 	VFMADD231PS.BCST (CX), Z4, Z2
-	VCVTPH2PS        (R9), Z4
+	VCVTPH2PS        (R10), Z4
 	VFMADD231PS.BCST (CX), Z4, Z3
 	ADDQ             $0x00000020, DX
-	ADDQ             $0x00000020, R9
+	ADDQ             $0x00000020, R10
+	PREFETCHT1       (BX)
+	PREFETCHT1       64(BX)
+	ADDQ             $0x00000080, BX
 	ADDQ             $0x00000004, CX
-	DECQ             BX
+	DECQ             SI
 	JNZ              dim1_4
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
@@ -13321,11 +13325,13 @@ tile1_2:
 dim1_2:
 	VCVTPH2PS        (DX), Z2
 	VFMADD231PS.BCST (CX), Z2, Z0
-	VCVTPH2PS        (DX)(R8*1), Z2
+	VCVTPH2PS        (DX)(R9*1), Z2
 	VFMADD231PS.BCST (CX), Z2, Z1
 	ADDQ             $0x00000020, DX
+	PREFETCHT1       (BX)
+	ADDQ             $0x00000040, BX
 	ADDQ             $0x00000004, CX
-	DECQ             BX
+	DECQ             SI
 	JNZ              dim1_2
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
@@ -13339,17 +13345,19 @@ dim1_1:
 	VCVTPH2PS        (DX), Z1
 	VFMADD231PS.BCST (CX), Z1, Z0
 	ADDQ             $0x00000020, DX
+	PREFETCHT1       (BX)
+	ADDQ             $0x00000020, BX
 	ADDQ             $0x00000004, CX
-	DECQ             BX
+	DECQ             SI
 	JNZ              dim1_1
 	VMOVUPS          Z0, (AX)
 	VZEROUPPER
 	RET
 
 pairs2:
-	CMPQ   SI, $0x01
+	CMPQ   DI, $0x01
 	JEQ    tile2_1
-	CMPQ   SI, $0x02
+	CMPQ   DI, $0x02
 	JEQ    tile2_2
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -13364,19 +13372,22 @@ dim2_4:
 	VCVTPH2PS        (DX), Z8
 	VFMADD231PS.BCST (CX), Z8, Z0
 	VFMADD231PS.BCST 4(CX), Z8, Z4
-	VCVTPH2PS        (DX)(R8*1), Z8
+	VCVTPH2PS        (DX)(R9*1), Z8
 	VFMADD231PS.BCST (CX), Z8, Z1
 	VFMADD231PS.BCST 4(CX), Z8, Z5
-	VCVTPH2PS        (DX)(R8*2), Z8
+	VCVTPH2PS        (DX)(R9*2), Z8
 	VFMADD231PS.BCST (CX), Z8, Z2
 	VFMADD231PS.BCST 4(CX), Z8, Z6
-	VCVTPH2PS        (R9), Z8
+	VCVTPH2PS        (R10), Z8
 	VFMADD231PS.BCST (CX), Z8, Z3
 	VFMADD231PS.BCST 4(CX), Z8, Z7
 	ADDQ             $0x00000020, DX
-	ADDQ             $0x00000020, R9
+	ADDQ             $0x00000020, R10
+	PREFETCHT1       (BX)
+	PREFETCHT1       64(BX)
+	ADDQ             $0x00000080, BX
 	ADDQ             $0x00000008, CX
-	DECQ             BX
+	DECQ             SI
 	JNZ              dim2_4
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
@@ -13399,12 +13410,14 @@ dim2_2:
 	VCVTPH2PS        (DX), Z4
 	VFMADD231PS.BCST (CX), Z4, Z0
 	VFMADD231PS.BCST 4(CX), Z4, Z2
-	VCVTPH2PS        (DX)(R8*1), Z4
+	VCVTPH2PS        (DX)(R9*1), Z4
 	VFMADD231PS.BCST (CX), Z4, Z1
 	VFMADD231PS.BCST 4(CX), Z4, Z3
 	ADDQ             $0x00000020, DX
+	PREFETCHT1       (BX)
+	ADDQ             $0x00000040, BX
 	ADDQ             $0x00000008, CX
-	DECQ             BX
+	DECQ             SI
 	JNZ              dim2_2
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
@@ -13422,8 +13435,10 @@ dim2_1:
 	VFMADD231PS.BCST (CX), Z2, Z0
 	VFMADD231PS.BCST 4(CX), Z2, Z1
 	ADDQ             $0x00000020, DX
+	PREFETCHT1       (BX)
+	ADDQ             $0x00000020, BX
 	ADDQ             $0x00000008, CX
-	DECQ             BX
+	DECQ             SI
 	JNZ              dim2_1
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 1024(AX)
@@ -13431,9 +13446,9 @@ dim2_1:
 	RET
 
 pairs3:
-	CMPQ   SI, $0x01
+	CMPQ   DI, $0x01
 	JEQ    tile3_1
-	CMPQ   SI, $0x02
+	CMPQ   DI, $0x02
 	JEQ    tile3_2
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -13453,22 +13468,25 @@ dim3_4:
 	VFMADD231PS.BCST (CX), Z12, Z0
 	VFMADD231PS.BCST 4(CX), Z12, Z4
 	VFMADD231PS.BCST 8(CX), Z12, Z8
-	VCVTPH2PS        (DX)(R8*1), Z12
+	VCVTPH2PS        (DX)(R9*1), Z12
 	VFMADD231PS.BCST (CX), Z12, Z1
 	VFMADD231PS.BCST 4(CX), Z12, Z5
 	VFMADD231PS.BCST 8(CX), Z12, Z9
-	VCVTPH2PS        (DX)(R8*2), Z12
+	VCVTPH2PS        (DX)(R9*2), Z12
 	VFMADD231PS.BCST (CX), Z12, Z2
 	VFMADD231PS.BCST 4(CX), Z12, Z6
 	VFMADD231PS.BCST 8(CX), Z12, Z10
-	VCVTPH2PS        (R9), Z12
+	VCVTPH2PS        (R10), Z12
 	VFMADD231PS.BCST (CX), Z12, Z3
 	VFMADD231PS.BCST 4(CX), Z12, Z7
 	VFMADD231PS.BCST 8(CX), Z12, Z11
 	ADDQ             $0x00000020, DX
-	ADDQ             $0x00000020, R9
+	ADDQ             $0x00000020, R10
+	PREFETCHT1       (BX)
+	PREFETCHT1       64(BX)
+	ADDQ             $0x00000080, BX
 	ADDQ             $0x0000000c, CX
-	DECQ             BX
+	DECQ             SI
 	JNZ              dim3_4
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
@@ -13498,13 +13516,15 @@ dim3_2:
 	VFMADD231PS.BCST (CX), Z6, Z0
 	VFMADD231PS.BCST 4(CX), Z6, Z2
 	VFMADD231PS.BCST 8(CX), Z6, Z4
-	VCVTPH2PS        (DX)(R8*1), Z6
+	VCVTPH2PS        (DX)(R9*1), Z6
 	VFMADD231PS.BCST (CX), Z6, Z1
 	VFMADD231PS.BCST 4(CX), Z6, Z3
 	VFMADD231PS.BCST 8(CX), Z6, Z5
 	ADDQ             $0x00000020, DX
+	PREFETCHT1       (BX)
+	ADDQ             $0x00000040, BX
 	ADDQ             $0x0000000c, CX
-	DECQ             BX
+	DECQ             SI
 	JNZ              dim3_2
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
@@ -13526,8 +13546,10 @@ dim3_1:
 	VFMADD231PS.BCST 4(CX), Z3, Z1
 	VFMADD231PS.BCST 8(CX), Z3, Z2
 	ADDQ             $0x00000020, DX
+	PREFETCHT1       (BX)
+	ADDQ             $0x00000020, BX
 	ADDQ             $0x0000000c, CX
-	DECQ             BX
+	DECQ             SI
 	JNZ              dim3_1
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 1024(AX)
@@ -13536,9 +13558,9 @@ dim3_1:
 	RET
 
 pairs4:
-	CMPQ   SI, $0x01
+	CMPQ   DI, $0x01
 	JEQ    tile4_1
-	CMPQ   SI, $0x02
+	CMPQ   DI, $0x02
 	JEQ    tile4_2
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -13563,25 +13585,28 @@ dim4_4:
 	VFMADD231PS.BCST 4(CX), Z16, Z4
 	VFMADD231PS.BCST 8(CX), Z16, Z8
 	VFMADD231PS.BCST 12(CX), Z16, Z12
-	VCVTPH2PS        (DX)(R8*1), Z16
+	VCVTPH2PS        (DX)(R9*1), Z16
 	VFMADD231PS.BCST (CX), Z16, Z1
 	VFMADD231PS.BCST 4(CX), Z16, Z5
 	VFMADD231PS.BCST 8(CX), Z16, Z9
 	VFMADD231PS.BCST 12(CX), Z16, Z13
-	VCVTPH2PS        (DX)(R8*2), Z16
+	VCVTPH2PS        (DX)(R9*2), Z16
 	VFMADD231PS.BCST (CX), Z16, Z2
 	VFMADD231PS.BCST 4(CX), Z16, Z6
 	VFMADD231PS.BCST 8(CX), Z16, Z10
 	VFMADD231PS.BCST 12(CX), Z16, Z14
-	VCVTPH2PS        (R9), Z16
+	VCVTPH2PS        (R10), Z16
 	VFMADD231PS.BCST (CX), Z16, Z3
 	VFMADD231PS.BCST 4(CX), Z16, Z7
 	VFMADD231PS.BCST 8(CX), Z16, Z11
 	VFMADD231PS.BCST 12(CX), Z16, Z15
 	ADDQ             $0x00000020, DX
-	ADDQ             $0x00000020, R9
+	ADDQ             $0x00000020, R10
+	PREFETCHT1       (BX)
+	PREFETCHT1       64(BX)
+	ADDQ             $0x00000080, BX
 	ADDQ             $0x00000010, CX
-	DECQ             BX
+	DECQ             SI
 	JNZ              dim4_4
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
@@ -13618,14 +13643,16 @@ dim4_2:
 	VFMADD231PS.BCST 4(CX), Z8, Z2
 	VFMADD231PS.BCST 8(CX), Z8, Z4
 	VFMADD231PS.BCST 12(CX), Z8, Z6
-	VCVTPH2PS        (DX)(R8*1), Z8
+	VCVTPH2PS        (DX)(R9*1), Z8
 	VFMADD231PS.BCST (CX), Z8, Z1
 	VFMADD231PS.BCST 4(CX), Z8, Z3
 	VFMADD231PS.BCST 8(CX), Z8, Z5
 	VFMADD231PS.BCST 12(CX), Z8, Z7
 	ADDQ             $0x00000020, DX
+	PREFETCHT1       (BX)
+	ADDQ             $0x00000040, BX
 	ADDQ             $0x00000010, CX
-	DECQ             BX
+	DECQ             SI
 	JNZ              dim4_2
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
@@ -13651,8 +13678,10 @@ dim4_1:
 	VFMADD231PS.BCST 8(CX), Z4, Z2
 	VFMADD231PS.BCST 12(CX), Z4, Z3
 	ADDQ             $0x00000020, DX
+	PREFETCHT1       (BX)
+	ADDQ             $0x00000020, BX
 	ADDQ             $0x00000010, CX
-	DECQ             BX
+	DECQ             SI
 	JNZ              dim4_1
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 1024(AX)
@@ -13662,9 +13691,9 @@ dim4_1:
 	RET
 
 pairs5:
-	CMPQ   SI, $0x01
+	CMPQ   DI, $0x01
 	JEQ    tile5_1
-	CMPQ   SI, $0x02
+	CMPQ   DI, $0x02
 	JEQ    tile5_2
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -13694,28 +13723,31 @@ dim5_4:
 	VFMADD231PS.BCST 8(CX), Z20, Z8
 	VFMADD231PS.BCST 12(CX), Z20, Z12
 	VFMADD231PS.BCST 16(CX), Z20, Z16
-	VCVTPH2PS        (DX)(R8*1), Z20
+	VCVTPH2PS        (DX)(R9*1), Z20
 	VFMADD231PS.BCST (CX), Z20, Z1
 	VFMADD231PS.BCST 4(CX), Z20, Z5
 	VFMADD231PS.BCST 8(CX), Z20, Z9
 	VFMADD231PS.BCST 12(CX), Z20, Z13
 	VFMADD231PS.BCST 16(CX), Z20, Z17
-	VCVTPH2PS        (DX)(R8*2), Z20
+	VCVTPH2PS        (DX)(R9*2), Z20
 	VFMADD231PS.BCST (CX), Z20, Z2
 	VFMADD231PS.BCST 4(CX), Z20, Z6
 	VFMADD231PS.BCST 8(CX), Z20, Z10
 	VFMADD231PS.BCST 12(CX), Z20, Z14
 	VFMADD231PS.BCST 16(CX), Z20, Z18
-	VCVTPH2PS        (R9), Z20
+	VCVTPH2PS        (R10), Z20
 	VFMADD231PS.BCST (CX), Z20, Z3
 	VFMADD231PS.BCST 4(CX), Z20, Z7
 	VFMADD231PS.BCST 8(CX), Z20, Z11
 	VFMADD231PS.BCST 12(CX), Z20, Z15
 	VFMADD231PS.BCST 16(CX), Z20, Z19
 	ADDQ             $0x00000020, DX
-	ADDQ             $0x00000020, R9
+	ADDQ             $0x00000020, R10
+	PREFETCHT1       (BX)
+	PREFETCHT1       64(BX)
+	ADDQ             $0x00000080, BX
 	ADDQ             $0x00000014, CX
-	DECQ             BX
+	DECQ             SI
 	JNZ              dim5_4
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
@@ -13759,15 +13791,17 @@ dim5_2:
 	VFMADD231PS.BCST 8(CX), Z10, Z4
 	VFMADD231PS.BCST 12(CX), Z10, Z6
 	VFMADD231PS.BCST 16(CX), Z10, Z8
-	VCVTPH2PS        (DX)(R8*1), Z10
+	VCVTPH2PS        (DX)(R9*1), Z10
 	VFMADD231PS.BCST (CX), Z10, Z1
 	VFMADD231PS.BCST 4(CX), Z10, Z3
 	VFMADD231PS.BCST 8(CX), Z10, Z5
 	VFMADD231PS.BCST 12(CX), Z10, Z7
 	VFMADD231PS.BCST 16(CX), Z10, Z9
 	ADDQ             $0x00000020, DX
+	PREFETCHT1       (BX)
+	ADDQ             $0x00000040, BX
 	ADDQ             $0x00000014, CX
-	DECQ             BX
+	DECQ             SI
 	JNZ              dim5_2
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
@@ -13797,8 +13831,10 @@ dim5_1:
 	VFMADD231PS.BCST 12(CX), Z5, Z3
 	VFMADD231PS.BCST 16(CX), Z5, Z4
 	ADDQ             $0x00000020, DX
+	PREFETCHT1       (BX)
+	ADDQ             $0x00000020, BX
 	ADDQ             $0x00000014, CX
-	DECQ             BX
+	DECQ             SI
 	JNZ              dim5_1
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 1024(AX)
@@ -13809,9 +13845,9 @@ dim5_1:
 	RET
 
 pairs6:
-	CMPQ   SI, $0x01
+	CMPQ   DI, $0x01
 	JEQ    tile6_1
-	CMPQ   SI, $0x02
+	CMPQ   DI, $0x02
 	JEQ    tile6_2
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -13846,21 +13882,21 @@ dim6_4:
 	VFMADD231PS.BCST 12(CX), Z24, Z12
 	VFMADD231PS.BCST 16(CX), Z24, Z16
 	VFMADD231PS.BCST 20(CX), Z24, Z20
-	VCVTPH2PS        (DX)(R8*1), Z24
+	VCVTPH2PS        (DX)(R9*1), Z24
 	VFMADD231PS.BCST (CX), Z24, Z1
 	VFMADD231PS.BCST 4(CX), Z24, Z5
 	VFMADD231PS.BCST 8(CX), Z24, Z9
 	VFMADD231PS.BCST 12(CX), Z24, Z13
 	VFMADD231PS.BCST 16(CX), Z24, Z17
 	VFMADD231PS.BCST 20(CX), Z24, Z21
-	VCVTPH2PS        (DX)(R8*2), Z24
+	VCVTPH2PS        (DX)(R9*2), Z24
 	VFMADD231PS.BCST (CX), Z24, Z2
 	VFMADD231PS.BCST 4(CX), Z24, Z6
 	VFMADD231PS.BCST 8(CX), Z24, Z10
 	VFMADD231PS.BCST 12(CX), Z24, Z14
 	VFMADD231PS.BCST 16(CX), Z24, Z18
 	VFMADD231PS.BCST 20(CX), Z24, Z22
-	VCVTPH2PS        (R9), Z24
+	VCVTPH2PS        (R10), Z24
 	VFMADD231PS.BCST (CX), Z24, Z3
 	VFMADD231PS.BCST 4(CX), Z24, Z7
 	VFMADD231PS.BCST 8(CX), Z24, Z11
@@ -13868,9 +13904,12 @@ dim6_4:
 	VFMADD231PS.BCST 16(CX), Z24, Z19
 	VFMADD231PS.BCST 20(CX), Z24, Z23
 	ADDQ             $0x00000020, DX
-	ADDQ             $0x00000020, R9
+	ADDQ             $0x00000020, R10
+	PREFETCHT1       (BX)
+	PREFETCHT1       64(BX)
+	ADDQ             $0x00000080, BX
 	ADDQ             $0x00000018, CX
-	DECQ             BX
+	DECQ             SI
 	JNZ              dim6_4
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
@@ -13921,7 +13960,7 @@ dim6_2:
 	VFMADD231PS.BCST 12(CX), Z12, Z6
 	VFMADD231PS.BCST 16(CX), Z12, Z8
 	VFMADD231PS.BCST 20(CX), Z12, Z10
-	VCVTPH2PS        (DX)(R8*1), Z12
+	VCVTPH2PS        (DX)(R9*1), Z12
 	VFMADD231PS.BCST (CX), Z12, Z1
 	VFMADD231PS.BCST 4(CX), Z12, Z3
 	VFMADD231PS.BCST 8(CX), Z12, Z5
@@ -13929,8 +13968,10 @@ dim6_2:
 	VFMADD231PS.BCST 16(CX), Z12, Z9
 	VFMADD231PS.BCST 20(CX), Z12, Z11
 	ADDQ             $0x00000020, DX
+	PREFETCHT1       (BX)
+	ADDQ             $0x00000040, BX
 	ADDQ             $0x00000018, CX
-	DECQ             BX
+	DECQ             SI
 	JNZ              dim6_2
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
@@ -13964,8 +14005,10 @@ dim6_1:
 	VFMADD231PS.BCST 16(CX), Z6, Z4
 	VFMADD231PS.BCST 20(CX), Z6, Z5
 	ADDQ             $0x00000020, DX
+	PREFETCHT1       (BX)
+	ADDQ             $0x00000020, BX
 	ADDQ             $0x00000018, CX
-	DECQ             BX
+	DECQ             SI
 	JNZ              dim6_1
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 1024(AX)
@@ -13976,44 +14019,45 @@ dim6_1:
 	VZEROUPPER
 	RET
 
-// func valuesHalfAVX512(o *float32, e *float32, v *byte, dim int, n int, vectors int, pairs int)
-// Requires: AVX, AVX512F
-TEXT ·valuesHalfAVX512(SB), NOSPLIT, $0-56
+// func valuesHalfAVX512(o *float32, e *float32, v *byte, ahead *byte, dim int, n int, vectors int, pairs int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·valuesHalfAVX512(SB), NOSPLIT, $0-64
 	MOVQ   o+0(FP), AX
 	MOVQ   e+8(FP), CX
 	MOVQ   v+16(FP), DX
-	MOVQ   dim+24(FP), BX
-	MOVQ   n+32(FP), SI
-	MOVQ   vectors+40(FP), DI
-	MOVQ   pairs+48(FP), R8
-	MOVQ   BX, R9
-	IMUL3Q $0x00000002, R9, R9
-	SHLQ   $0x02, BX
-	CMPQ   R8, $0x01
+	MOVQ   ahead+24(FP), BX
+	MOVQ   dim+32(FP), SI
+	MOVQ   n+40(FP), DI
+	MOVQ   vectors+48(FP), R8
+	MOVQ   pairs+56(FP), R9
+	MOVQ   SI, R10
+	IMUL3Q $0x00000002, R10, R10
+	SHLQ   $0x02, SI
+	CMPQ   R9, $0x01
 	JEQ    pairs1
-	CMPQ   R8, $0x02
+	CMPQ   R9, $0x02
 	JEQ    pairs2
-	CMPQ   R8, $0x03
+	CMPQ   R9, $0x03
 	JEQ    pairs3
-	CMPQ   R8, $0x04
+	CMPQ   R9, $0x04
 	JEQ    pairs4
-	CMPQ   R8, $0x05
+	CMPQ   R9, $0x05
 	JEQ    pairs5
-	CMPQ   R8, $0x06
+	CMPQ   R9, $0x06
 	JEQ    pairs6
 	RET
 
 pairs1:
-	CMPQ    DI, $0x01
+	CMPQ    R8, $0x01
 	JEQ     tile1_1
-	CMPQ    DI, $0x02
+	CMPQ    R8, $0x02
 	JEQ     tile1_2
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	VMOVUPS 128(R8), Z2
+	VMOVUPS 192(R8), Z3
+	ADDQ    SI, R8
 
 pos1_4:
 	VCVTPH2PS        (DX), Z4
@@ -14024,72 +14068,79 @@ pos1_4:
 	VFMADD231PS.BCST (CX), Z4, Z2
 	VCVTPH2PS        96(DX), Z4
 	VFMADD231PS.BCST (CX), Z4, Z3
-	ADDQ             R9, DX
+	PREFETCHT1       (BX)
+	PREFETCHT1       64(BX)
+	ADDQ             R10, BX
+	ADDQ             R10, DX
 	ADDQ             $0x04, CX
-	DECQ             SI
+	DECQ             DI
 	JNZ              pos1_4
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
 	VMOVUPS          Z2, 128(AX)
 	VMOVUPS          Z3, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VZEROUPPER
 	RET
 
 tile1_2:
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	ADDQ    SI, R8
 
 pos1_2:
 	VCVTPH2PS        (DX), Z2
 	VFMADD231PS.BCST (CX), Z2, Z0
 	VCVTPH2PS        32(DX), Z2
 	VFMADD231PS.BCST (CX), Z2, Z1
-	ADDQ             R9, DX
+	PREFETCHT1       (BX)
+	ADDQ             R10, BX
+	ADDQ             R10, DX
 	ADDQ             $0x04, CX
-	DECQ             SI
+	DECQ             DI
 	JNZ              pos1_2
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VZEROUPPER
 	RET
 
 tile1_1:
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	ADDQ    SI, R8
 
 pos1_1:
 	VCVTPH2PS        (DX), Z1
 	VFMADD231PS.BCST (CX), Z1, Z0
-	ADDQ             R9, DX
+	PREFETCHT1       (BX)
+	ADDQ             R10, BX
+	ADDQ             R10, DX
 	ADDQ             $0x04, CX
-	DECQ             SI
+	DECQ             DI
 	JNZ              pos1_1
 	VMOVUPS          Z0, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VZEROUPPER
 	RET
 
 pairs2:
-	CMPQ    DI, $0x01
+	CMPQ    R8, $0x01
 	JEQ     tile2_1
-	CMPQ    DI, $0x02
+	CMPQ    R8, $0x02
 	JEQ     tile2_2
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	VMOVUPS 128(R8), Z2
+	VMOVUPS 192(R8), Z3
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
+	ADDQ    SI, R8
 
 pos2_4:
 	VCVTPH2PS        (DX), Z8
@@ -14104,31 +14155,34 @@ pos2_4:
 	VCVTPH2PS        96(DX), Z8
 	VFMADD231PS.BCST (CX), Z8, Z3
 	VFMADD231PS.BCST 1024(CX), Z8, Z7
-	ADDQ             R9, DX
+	PREFETCHT1       (BX)
+	PREFETCHT1       64(BX)
+	ADDQ             R10, BX
+	ADDQ             R10, DX
 	ADDQ             $0x04, CX
-	DECQ             SI
+	DECQ             DI
 	JNZ              pos2_4
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
 	VMOVUPS          Z2, 128(AX)
 	VMOVUPS          Z3, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z4, (AX)
 	VMOVUPS          Z5, 64(AX)
 	VMOVUPS          Z6, 128(AX)
 	VMOVUPS          Z7, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VZEROUPPER
 	RET
 
 tile2_2:
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z2
-	VMOVUPS 64(DI), Z3
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z2
+	VMOVUPS 64(R8), Z3
+	ADDQ    SI, R8
 
 pos2_2:
 	VCVTPH2PS        (DX), Z4
@@ -14137,62 +14191,66 @@ pos2_2:
 	VCVTPH2PS        32(DX), Z4
 	VFMADD231PS.BCST (CX), Z4, Z1
 	VFMADD231PS.BCST 1024(CX), Z4, Z3
-	ADDQ             R9, DX
+	PREFETCHT1       (BX)
+	ADDQ             R10, BX
+	ADDQ             R10, DX
 	ADDQ             $0x04, CX
-	DECQ             SI
+	DECQ             DI
 	JNZ              pos2_2
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z2, (AX)
 	VMOVUPS          Z3, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VZEROUPPER
 	RET
 
 tile2_1:
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z1
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z1
+	ADDQ    SI, R8
 
 pos2_1:
 	VCVTPH2PS        (DX), Z2
 	VFMADD231PS.BCST (CX), Z2, Z0
 	VFMADD231PS.BCST 1024(CX), Z2, Z1
-	ADDQ             R9, DX
+	PREFETCHT1       (BX)
+	ADDQ             R10, BX
+	ADDQ             R10, DX
 	ADDQ             $0x04, CX
-	DECQ             SI
+	DECQ             DI
 	JNZ              pos2_1
 	VMOVUPS          Z0, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z1, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VZEROUPPER
 	RET
 
 pairs3:
-	CMPQ    DI, $0x01
+	CMPQ    R8, $0x01
 	JEQ     tile3_1
-	CMPQ    DI, $0x02
+	CMPQ    R8, $0x02
 	JEQ     tile3_2
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z8
-	VMOVUPS 64(DI), Z9
-	VMOVUPS 128(DI), Z10
-	VMOVUPS 192(DI), Z11
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	VMOVUPS 128(R8), Z2
+	VMOVUPS 192(R8), Z3
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z8
+	VMOVUPS 64(R8), Z9
+	VMOVUPS 128(R8), Z10
+	VMOVUPS 192(R8), Z11
+	ADDQ    SI, R8
 
 pos3_4:
 	VCVTPH2PS        (DX), Z12
@@ -14211,39 +14269,42 @@ pos3_4:
 	VFMADD231PS.BCST (CX), Z12, Z3
 	VFMADD231PS.BCST 1024(CX), Z12, Z7
 	VFMADD231PS.BCST 2048(CX), Z12, Z11
-	ADDQ             R9, DX
+	PREFETCHT1       (BX)
+	PREFETCHT1       64(BX)
+	ADDQ             R10, BX
+	ADDQ             R10, DX
 	ADDQ             $0x04, CX
-	DECQ             SI
+	DECQ             DI
 	JNZ              pos3_4
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
 	VMOVUPS          Z2, 128(AX)
 	VMOVUPS          Z3, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z4, (AX)
 	VMOVUPS          Z5, 64(AX)
 	VMOVUPS          Z6, 128(AX)
 	VMOVUPS          Z7, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z8, (AX)
 	VMOVUPS          Z9, 64(AX)
 	VMOVUPS          Z10, 128(AX)
 	VMOVUPS          Z11, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VZEROUPPER
 	RET
 
 tile3_2:
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z2
-	VMOVUPS 64(DI), Z3
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z2
+	VMOVUPS 64(R8), Z3
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	ADDQ    SI, R8
 
 pos3_2:
 	VCVTPH2PS        (DX), Z6
@@ -14254,75 +14315,79 @@ pos3_2:
 	VFMADD231PS.BCST (CX), Z6, Z1
 	VFMADD231PS.BCST 1024(CX), Z6, Z3
 	VFMADD231PS.BCST 2048(CX), Z6, Z5
-	ADDQ             R9, DX
+	PREFETCHT1       (BX)
+	ADDQ             R10, BX
+	ADDQ             R10, DX
 	ADDQ             $0x04, CX
-	DECQ             SI
+	DECQ             DI
 	JNZ              pos3_2
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z2, (AX)
 	VMOVUPS          Z3, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z4, (AX)
 	VMOVUPS          Z5, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VZEROUPPER
 	RET
 
 tile3_1:
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z1
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z2
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z1
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z2
+	ADDQ    SI, R8
 
 pos3_1:
 	VCVTPH2PS        (DX), Z3
 	VFMADD231PS.BCST (CX), Z3, Z0
 	VFMADD231PS.BCST 1024(CX), Z3, Z1
 	VFMADD231PS.BCST 2048(CX), Z3, Z2
-	ADDQ             R9, DX
+	PREFETCHT1       (BX)
+	ADDQ             R10, BX
+	ADDQ             R10, DX
 	ADDQ             $0x04, CX
-	DECQ             SI
+	DECQ             DI
 	JNZ              pos3_1
 	VMOVUPS          Z0, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z1, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z2, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VZEROUPPER
 	RET
 
 pairs4:
-	CMPQ    DI, $0x01
+	CMPQ    R8, $0x01
 	JEQ     tile4_1
-	CMPQ    DI, $0x02
+	CMPQ    R8, $0x02
 	JEQ     tile4_2
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z8
-	VMOVUPS 64(DI), Z9
-	VMOVUPS 128(DI), Z10
-	VMOVUPS 192(DI), Z11
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z12
-	VMOVUPS 64(DI), Z13
-	VMOVUPS 128(DI), Z14
-	VMOVUPS 192(DI), Z15
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	VMOVUPS 128(R8), Z2
+	VMOVUPS 192(R8), Z3
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z8
+	VMOVUPS 64(R8), Z9
+	VMOVUPS 128(R8), Z10
+	VMOVUPS 192(R8), Z11
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z12
+	VMOVUPS 64(R8), Z13
+	VMOVUPS 128(R8), Z14
+	VMOVUPS 192(R8), Z15
+	ADDQ    SI, R8
 
 pos4_4:
 	VCVTPH2PS        (DX), Z16
@@ -14345,47 +14410,50 @@ pos4_4:
 	VFMADD231PS.BCST 1024(CX), Z16, Z7
 	VFMADD231PS.BCST 2048(CX), Z16, Z11
 	VFMADD231PS.BCST 3072(CX), Z16, Z15
-	ADDQ             R9, DX
+	PREFETCHT1       (BX)
+	PREFETCHT1       64(BX)
+	ADDQ             R10, BX
+	ADDQ             R10, DX
 	ADDQ             $0x04, CX
-	DECQ             SI
+	DECQ             DI
 	JNZ              pos4_4
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
 	VMOVUPS          Z2, 128(AX)
 	VMOVUPS          Z3, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z4, (AX)
 	VMOVUPS          Z5, 64(AX)
 	VMOVUPS          Z6, 128(AX)
 	VMOVUPS          Z7, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z8, (AX)
 	VMOVUPS          Z9, 64(AX)
 	VMOVUPS          Z10, 128(AX)
 	VMOVUPS          Z11, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z12, (AX)
 	VMOVUPS          Z13, 64(AX)
 	VMOVUPS          Z14, 128(AX)
 	VMOVUPS          Z15, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VZEROUPPER
 	RET
 
 tile4_2:
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z2
-	VMOVUPS 64(DI), Z3
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z6
-	VMOVUPS 64(DI), Z7
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z2
+	VMOVUPS 64(R8), Z3
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z6
+	VMOVUPS 64(R8), Z7
+	ADDQ    SI, R8
 
 pos4_2:
 	VCVTPH2PS        (DX), Z8
@@ -14398,35 +14466,37 @@ pos4_2:
 	VFMADD231PS.BCST 1024(CX), Z8, Z3
 	VFMADD231PS.BCST 2048(CX), Z8, Z5
 	VFMADD231PS.BCST 3072(CX), Z8, Z7
-	ADDQ             R9, DX
+	PREFETCHT1       (BX)
+	ADDQ             R10, BX
+	ADDQ             R10, DX
 	ADDQ             $0x04, CX
-	DECQ             SI
+	DECQ             DI
 	JNZ              pos4_2
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z2, (AX)
 	VMOVUPS          Z3, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z4, (AX)
 	VMOVUPS          Z5, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z6, (AX)
 	VMOVUPS          Z7, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VZEROUPPER
 	RET
 
 tile4_1:
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z1
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z2
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z3
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z1
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z2
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z3
+	ADDQ    SI, R8
 
 pos4_1:
 	VCVTPH2PS        (DX), Z4
@@ -14434,52 +14504,54 @@ pos4_1:
 	VFMADD231PS.BCST 1024(CX), Z4, Z1
 	VFMADD231PS.BCST 2048(CX), Z4, Z2
 	VFMADD231PS.BCST 3072(CX), Z4, Z3
-	ADDQ             R9, DX
+	PREFETCHT1       (BX)
+	ADDQ             R10, BX
+	ADDQ             R10, DX
 	ADDQ             $0x04, CX
-	DECQ             SI
+	DECQ             DI
 	JNZ              pos4_1
 	VMOVUPS          Z0, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z1, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z2, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z3, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VZEROUPPER
 	RET
 
 pairs5:
-	CMPQ    DI, $0x01
+	CMPQ    R8, $0x01
 	JEQ     tile5_1
-	CMPQ    DI, $0x02
+	CMPQ    R8, $0x02
 	JEQ     tile5_2
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z8
-	VMOVUPS 64(DI), Z9
-	VMOVUPS 128(DI), Z10
-	VMOVUPS 192(DI), Z11
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z12
-	VMOVUPS 64(DI), Z13
-	VMOVUPS 128(DI), Z14
-	VMOVUPS 192(DI), Z15
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z16
-	VMOVUPS 64(DI), Z17
-	VMOVUPS 128(DI), Z18
-	VMOVUPS 192(DI), Z19
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	VMOVUPS 128(R8), Z2
+	VMOVUPS 192(R8), Z3
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z8
+	VMOVUPS 64(R8), Z9
+	VMOVUPS 128(R8), Z10
+	VMOVUPS 192(R8), Z11
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z12
+	VMOVUPS 64(R8), Z13
+	VMOVUPS 128(R8), Z14
+	VMOVUPS 192(R8), Z15
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z16
+	VMOVUPS 64(R8), Z17
+	VMOVUPS 128(R8), Z18
+	VMOVUPS 192(R8), Z19
+	ADDQ    SI, R8
 
 pos5_4:
 	VCVTPH2PS        (DX), Z20
@@ -14506,55 +14578,58 @@ pos5_4:
 	VFMADD231PS.BCST 2048(CX), Z20, Z11
 	VFMADD231PS.BCST 3072(CX), Z20, Z15
 	VFMADD231PS.BCST 4096(CX), Z20, Z19
-	ADDQ             R9, DX
+	PREFETCHT1       (BX)
+	PREFETCHT1       64(BX)
+	ADDQ             R10, BX
+	ADDQ             R10, DX
 	ADDQ             $0x04, CX
-	DECQ             SI
+	DECQ             DI
 	JNZ              pos5_4
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
 	VMOVUPS          Z2, 128(AX)
 	VMOVUPS          Z3, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z4, (AX)
 	VMOVUPS          Z5, 64(AX)
 	VMOVUPS          Z6, 128(AX)
 	VMOVUPS          Z7, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z8, (AX)
 	VMOVUPS          Z9, 64(AX)
 	VMOVUPS          Z10, 128(AX)
 	VMOVUPS          Z11, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z12, (AX)
 	VMOVUPS          Z13, 64(AX)
 	VMOVUPS          Z14, 128(AX)
 	VMOVUPS          Z15, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z16, (AX)
 	VMOVUPS          Z17, 64(AX)
 	VMOVUPS          Z18, 128(AX)
 	VMOVUPS          Z19, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VZEROUPPER
 	RET
 
 tile5_2:
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z2
-	VMOVUPS 64(DI), Z3
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z6
-	VMOVUPS 64(DI), Z7
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z8
-	VMOVUPS 64(DI), Z9
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z2
+	VMOVUPS 64(R8), Z3
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z6
+	VMOVUPS 64(R8), Z7
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z8
+	VMOVUPS 64(R8), Z9
+	ADDQ    SI, R8
 
 pos5_2:
 	VCVTPH2PS        (DX), Z10
@@ -14569,40 +14644,42 @@ pos5_2:
 	VFMADD231PS.BCST 2048(CX), Z10, Z5
 	VFMADD231PS.BCST 3072(CX), Z10, Z7
 	VFMADD231PS.BCST 4096(CX), Z10, Z9
-	ADDQ             R9, DX
+	PREFETCHT1       (BX)
+	ADDQ             R10, BX
+	ADDQ             R10, DX
 	ADDQ             $0x04, CX
-	DECQ             SI
+	DECQ             DI
 	JNZ              pos5_2
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z2, (AX)
 	VMOVUPS          Z3, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z4, (AX)
 	VMOVUPS          Z5, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z6, (AX)
 	VMOVUPS          Z7, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z8, (AX)
 	VMOVUPS          Z9, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VZEROUPPER
 	RET
 
 tile5_1:
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z1
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z2
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z3
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z4
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z1
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z2
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z3
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z4
+	ADDQ    SI, R8
 
 pos5_1:
 	VCVTPH2PS        (DX), Z5
@@ -14611,59 +14688,61 @@ pos5_1:
 	VFMADD231PS.BCST 2048(CX), Z5, Z2
 	VFMADD231PS.BCST 3072(CX), Z5, Z3
 	VFMADD231PS.BCST 4096(CX), Z5, Z4
-	ADDQ             R9, DX
+	PREFETCHT1       (BX)
+	ADDQ             R10, BX
+	ADDQ             R10, DX
 	ADDQ             $0x04, CX
-	DECQ             SI
+	DECQ             DI
 	JNZ              pos5_1
 	VMOVUPS          Z0, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z1, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z2, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z3, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z4, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VZEROUPPER
 	RET
 
 pairs6:
-	CMPQ    DI, $0x01
+	CMPQ    R8, $0x01
 	JEQ     tile6_1
-	CMPQ    DI, $0x02
+	CMPQ    R8, $0x02
 	JEQ     tile6_2
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z8
-	VMOVUPS 64(DI), Z9
-	VMOVUPS 128(DI), Z10
-	VMOVUPS 192(DI), Z11
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z12
-	VMOVUPS 64(DI), Z13
-	VMOVUPS 128(DI), Z14
-	VMOVUPS 192(DI), Z15
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z16
-	VMOVUPS 64(DI), Z17
-	VMOVUPS 128(DI), Z18
-	VMOVUPS 192(DI), Z19
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z20
-	VMOVUPS 64(DI), Z21
-	VMOVUPS 128(DI), Z22
-	VMOVUPS 192(DI), Z23
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	VMOVUPS 128(R8), Z2
+	VMOVUPS 192(R8), Z3
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z8
+	VMOVUPS 64(R8), Z9
+	VMOVUPS 128(R8), Z10
+	VMOVUPS 192(R8), Z11
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z12
+	VMOVUPS 64(R8), Z13
+	VMOVUPS 128(R8), Z14
+	VMOVUPS 192(R8), Z15
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z16
+	VMOVUPS 64(R8), Z17
+	VMOVUPS 128(R8), Z18
+	VMOVUPS 192(R8), Z19
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z20
+	VMOVUPS 64(R8), Z21
+	VMOVUPS 128(R8), Z22
+	VMOVUPS 192(R8), Z23
+	ADDQ    SI, R8
 
 pos6_4:
 	VCVTPH2PS        (DX), Z24
@@ -14694,63 +14773,66 @@ pos6_4:
 	VFMADD231PS.BCST 3072(CX), Z24, Z15
 	VFMADD231PS.BCST 4096(CX), Z24, Z19
 	VFMADD231PS.BCST 5120(CX), Z24, Z23
-	ADDQ             R9, DX
+	PREFETCHT1       (BX)
+	PREFETCHT1       64(BX)
+	ADDQ             R10, BX
+	ADDQ             R10, DX
 	ADDQ             $0x04, CX
-	DECQ             SI
+	DECQ             DI
 	JNZ              pos6_4
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
 	VMOVUPS          Z2, 128(AX)
 	VMOVUPS          Z3, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z4, (AX)
 	VMOVUPS          Z5, 64(AX)
 	VMOVUPS          Z6, 128(AX)
 	VMOVUPS          Z7, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z8, (AX)
 	VMOVUPS          Z9, 64(AX)
 	VMOVUPS          Z10, 128(AX)
 	VMOVUPS          Z11, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z12, (AX)
 	VMOVUPS          Z13, 64(AX)
 	VMOVUPS          Z14, 128(AX)
 	VMOVUPS          Z15, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z16, (AX)
 	VMOVUPS          Z17, 64(AX)
 	VMOVUPS          Z18, 128(AX)
 	VMOVUPS          Z19, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z20, (AX)
 	VMOVUPS          Z21, 64(AX)
 	VMOVUPS          Z22, 128(AX)
 	VMOVUPS          Z23, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VZEROUPPER
 	RET
 
 tile6_2:
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z2
-	VMOVUPS 64(DI), Z3
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z6
-	VMOVUPS 64(DI), Z7
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z8
-	VMOVUPS 64(DI), Z9
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z10
-	VMOVUPS 64(DI), Z11
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z2
+	VMOVUPS 64(R8), Z3
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z6
+	VMOVUPS 64(R8), Z7
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z8
+	VMOVUPS 64(R8), Z9
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z10
+	VMOVUPS 64(R8), Z11
+	ADDQ    SI, R8
 
 pos6_2:
 	VCVTPH2PS        (DX), Z12
@@ -14767,45 +14849,47 @@ pos6_2:
 	VFMADD231PS.BCST 3072(CX), Z12, Z7
 	VFMADD231PS.BCST 4096(CX), Z12, Z9
 	VFMADD231PS.BCST 5120(CX), Z12, Z11
-	ADDQ             R9, DX
+	PREFETCHT1       (BX)
+	ADDQ             R10, BX
+	ADDQ             R10, DX
 	ADDQ             $0x04, CX
-	DECQ             SI
+	DECQ             DI
 	JNZ              pos6_2
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z2, (AX)
 	VMOVUPS          Z3, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z4, (AX)
 	VMOVUPS          Z5, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z6, (AX)
 	VMOVUPS          Z7, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z8, (AX)
 	VMOVUPS          Z9, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z10, (AX)
 	VMOVUPS          Z11, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VZEROUPPER
 	RET
 
 tile6_1:
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z1
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z2
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z3
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z4
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z5
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z1
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z2
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z3
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z4
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z5
+	ADDQ    SI, R8
 
 pos6_1:
 	VCVTPH2PS        (DX), Z6
@@ -14815,56 +14899,59 @@ pos6_1:
 	VFMADD231PS.BCST 3072(CX), Z6, Z3
 	VFMADD231PS.BCST 4096(CX), Z6, Z4
 	VFMADD231PS.BCST 5120(CX), Z6, Z5
-	ADDQ             R9, DX
+	PREFETCHT1       (BX)
+	ADDQ             R10, BX
+	ADDQ             R10, DX
 	ADDQ             $0x04, CX
-	DECQ             SI
+	DECQ             DI
 	JNZ              pos6_1
 	VMOVUPS          Z0, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z1, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z2, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z3, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z4, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z5, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VZEROUPPER
 	RET
 
-// func scoresFloatAVX512(s *float32, q *float32, k *byte, dim int, groups int, pairs int)
-// Requires: AVX, AVX512F
-TEXT ·scoresFloatAVX512(SB), NOSPLIT, $0-48
+// func scoresFloatAVX512(s *float32, q *float32, k *byte, ahead *byte, dim int, groups int, pairs int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·scoresFloatAVX512(SB), NOSPLIT, $0-56
 	MOVQ   s+0(FP), AX
 	MOVQ   q+8(FP), CX
 	MOVQ   k+16(FP), DX
-	MOVQ   dim+24(FP), BX
-	MOVQ   groups+32(FP), SI
-	MOVQ   pairs+40(FP), DI
-	MOVQ   BX, R8
-	IMUL3Q $0x00000040, R8, R8
-	LEAQ   (DX)(R8*2), R9
-	ADDQ   R8, R9
-	CMPQ   DI, $0x01
+	MOVQ   ahead+24(FP), BX
+	MOVQ   dim+32(FP), SI
+	MOVQ   groups+40(FP), DI
+	MOVQ   pairs+48(FP), R8
+	MOVQ   SI, R9
+	IMUL3Q $0x00000040, R9, R9
+	LEAQ   (DX)(R9*2), R10
+	ADDQ   R9, R10
+	CMPQ   R8, $0x01
 	JEQ    pairs1
-	CMPQ   DI, $0x02
+	CMPQ   R8, $0x02
 	JEQ    pairs2
-	CMPQ   DI, $0x03
+	CMPQ   R8, $0x03
 	JEQ    pairs3
-	CMPQ   DI, $0x04
+	CMPQ   R8, $0x04
 	JEQ    pairs4
-	CMPQ   DI, $0x05
+	CMPQ   R8, $0x05
 	JEQ    pairs5
-	CMPQ   DI, $0x06
+	CMPQ   R8, $0x06
 	JEQ    pairs6
 	RET
 
 pairs1:
-	CMPQ   SI, $0x01
+	CMPQ   DI, $0x01
 	JEQ    tile1_1
-	CMPQ   SI, $0x02
+	CMPQ   DI, $0x02
 	JEQ    tile1_2
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -14874,16 +14961,21 @@ pairs1:
 dim1_4:
 	VMOVUPS          (DX), Z4
 	VFMADD231PS.BCST (CX), Z4, Z0
-	VMOVUPS          (DX)(R8*1), Z4
+	VMOVUPS          (DX)(R9*1), Z4
 	VFMADD231PS.BCST (CX), Z4, Z1
-	VMOVUPS          (DX)(R8*2), Z4
+	VMOVUPS          (DX)(R9*2), Z4
 	VFMADD231PS.BCST (CX), Z4, Z2
-	VMOVUPS          (R9), Z4
+	VMOVUPS          (R10), Z4
 	VFMADD231PS.BCST (CX), Z4, Z3
 	ADDQ             $0x00000040, DX
-	ADDQ             $0x00000040, R9
+	ADDQ             $0x00000040, R10
+	PREFETCHT1       (BX)
+	PREFETCHT1       64(BX)
+	PREFETCHT1       128(BX)
+	PREFETCHT1       192(BX)
+	ADDQ             $0x00000100, BX
 	ADDQ             $0x00000004, CX
-	DECQ             BX
+	DECQ             SI
 	JNZ              dim1_4
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
@@ -14899,11 +14991,14 @@ tile1_2:
 dim1_2:
 	VMOVUPS          (DX), Z2
 	VFMADD231PS.BCST (CX), Z2, Z0
-	VMOVUPS          (DX)(R8*1), Z2
+	VMOVUPS          (DX)(R9*1), Z2
 	VFMADD231PS.BCST (CX), Z2, Z1
 	ADDQ             $0x00000040, DX
+	PREFETCHT1       (BX)
+	PREFETCHT1       64(BX)
+	ADDQ             $0x00000080, BX
 	ADDQ             $0x00000004, CX
-	DECQ             BX
+	DECQ             SI
 	JNZ              dim1_2
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
@@ -14917,17 +15012,19 @@ dim1_1:
 	VMOVUPS          (DX), Z1
 	VFMADD231PS.BCST (CX), Z1, Z0
 	ADDQ             $0x00000040, DX
+	PREFETCHT1       (BX)
+	ADDQ             $0x00000040, BX
 	ADDQ             $0x00000004, CX
-	DECQ             BX
+	DECQ             SI
 	JNZ              dim1_1
 	VMOVUPS          Z0, (AX)
 	VZEROUPPER
 	RET
 
 pairs2:
-	CMPQ   SI, $0x01
+	CMPQ   DI, $0x01
 	JEQ    tile2_1
-	CMPQ   SI, $0x02
+	CMPQ   DI, $0x02
 	JEQ    tile2_2
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -14942,19 +15039,24 @@ dim2_4:
 	VMOVUPS          (DX), Z8
 	VFMADD231PS.BCST (CX), Z8, Z0
 	VFMADD231PS.BCST 4(CX), Z8, Z4
-	VMOVUPS          (DX)(R8*1), Z8
+	VMOVUPS          (DX)(R9*1), Z8
 	VFMADD231PS.BCST (CX), Z8, Z1
 	VFMADD231PS.BCST 4(CX), Z8, Z5
-	VMOVUPS          (DX)(R8*2), Z8
+	VMOVUPS          (DX)(R9*2), Z8
 	VFMADD231PS.BCST (CX), Z8, Z2
 	VFMADD231PS.BCST 4(CX), Z8, Z6
-	VMOVUPS          (R9), Z8
+	VMOVUPS          (R10), Z8
 	VFMADD231PS.BCST (CX), Z8, Z3
 	VFMADD231PS.BCST 4(CX), Z8, Z7
 	ADDQ             $0x00000040, DX
-	ADDQ             $0x00000040, R9
+	ADDQ             $0x00000040, R10
+	PREFETCHT1       (BX)
+	PREFETCHT1       64(BX)
+	PREFETCHT1       128(BX)
+	PREFETCHT1       192(BX)
+	ADDQ             $0x00000100, BX
 	ADDQ             $0x00000008, CX
-	DECQ             BX
+	DECQ             SI
 	JNZ              dim2_4
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
@@ -14977,12 +15079,15 @@ dim2_2:
 	VMOVUPS          (DX), Z4
 	VFMADD231PS.BCST (CX), Z4, Z0
 	VFMADD231PS.BCST 4(CX), Z4, Z2
-	VMOVUPS          (DX)(R8*1), Z4
+	VMOVUPS          (DX)(R9*1), Z4
 	VFMADD231PS.BCST (CX), Z4, Z1
 	VFMADD231PS.BCST 4(CX), Z4, Z3
 	ADDQ             $0x00000040, DX
+	PREFETCHT1       (BX)
+	PREFETCHT1       64(BX)
+	ADDQ             $0x00000080, BX
 	ADDQ             $0x00000008, CX
-	DECQ             BX
+	DECQ             SI
 	JNZ              dim2_2
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
@@ -15000,8 +15105,10 @@ dim2_1:
 	VFMADD231PS.BCST (CX), Z2, Z0
 	VFMADD231PS.BCST 4(CX), Z2, Z1
 	ADDQ             $0x00000040, DX
+	PREFETCHT1       (BX)
+	ADDQ             $0x00000040, BX
 	ADDQ             $0x00000008, CX
-	DECQ             BX
+	DECQ             SI
 	JNZ              dim2_1
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 1024(AX)
@@ -15009,9 +15116,9 @@ dim2_1:
 	RET
 
 pairs3:
-	CMPQ   SI, $0x01
+	CMPQ   DI, $0x01
 	JEQ    tile3_1
-	CMPQ   SI, $0x02
+	CMPQ   DI, $0x02
 	JEQ    tile3_2
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -15031,22 +15138,27 @@ dim3_4:
 	VFMADD231PS.BCST (CX), Z12, Z0
 	VFMADD231PS.BCST 4(CX), Z12, Z4
 	VFMADD231PS.BCST 8(CX), Z12, Z8
-	VMOVUPS          (DX)(R8*1), Z12
+	VMOVUPS          (DX)(R9*1), Z12
 	VFMADD231PS.BCST (CX), Z12, Z1
 	VFMADD231PS.BCST 4(CX), Z12, Z5
 	VFMADD231PS.BCST 8(CX), Z12, Z9
-	VMOVUPS          (DX)(R8*2), Z12
+	VMOVUPS          (DX)(R9*2), Z12
 	VFMADD231PS.BCST (CX), Z12, Z2
 	VFMADD231PS.BCST 4(CX), Z12, Z6
 	VFMADD231PS.BCST 8(CX), Z12, Z10
-	VMOVUPS          (R9), Z12
+	VMOVUPS          (R10), Z12
 	VFMADD231PS.BCST (CX), Z12, Z3
 	VFMADD231PS.BCST 4(CX), Z12, Z7
 	VFMADD231PS.BCST 8(CX), Z12, Z11
 	ADDQ             $0x00000040, DX
-	ADDQ             $0x00000040, R9
+	ADDQ             $0x00000040, R10
+	PREFETCHT1       (BX)
+	PREFETCHT1       64(BX)
+	PREFETCHT1       128(BX)
+	PREFETCHT1       192(BX)
+	ADDQ             $0x00000100, BX
 	ADDQ             $0x0000000c, CX
-	DECQ             BX
+	DECQ             SI
 	JNZ              dim3_4
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
@@ -15076,13 +15188,16 @@ dim3_2:
 	VFMADD231PS.BCST (CX), Z6, Z0
 	VFMADD231PS.BCST 4(CX), Z6, Z2
 	VFMADD231PS.BCST 8(CX), Z6, Z4
-	VMOVUPS          (DX)(R8*1), Z6
+	VMOVUPS          (DX)(R9*1), Z6
 	VFMADD231PS.BCST (CX), Z6, Z1
 	VFMADD231PS.BCST 4(CX), Z6, Z3
 	VFMADD231PS.BCST 8(CX), Z6, Z5
 	ADDQ             $0x00000040, DX
+	PREFETCHT1       (BX)
+	PREFETCHT1       64(BX)
+	ADDQ             $0x00000080, BX
 	ADDQ             $0x0000000c, CX
-	DECQ             BX
+	DECQ             SI
 	JNZ              dim3_2
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
@@ -15104,8 +15219,10 @@ dim3_1:
 	VFMADD231PS.BCST 4(CX), Z3, Z1
 	VFMADD231PS.BCST 8(CX), Z3, Z2
 	ADDQ             $0x00000040, DX
+	PREFETCHT1       (BX)
+	ADDQ             $0x00000040, BX
 	ADDQ             $0x0000000c, CX
-	DECQ             BX
+	DECQ             SI
 	JNZ              dim3_1
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 1024(AX)
@@ -15114,9 +15231,9 @@ dim3_1:
 	RET
 
 pairs4:
-	CMPQ   SI, $0x01
+	CMPQ   DI, $0x01
 	JEQ    tile4_1
-	CMPQ   SI, $0x02
+	CMPQ   DI, $0x02
 	JEQ    tile4_2
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -15141,25 +15258,30 @@ dim4_4:
 	VFMADD231PS.BCST 4(CX), Z16, Z4
 	VFMADD231PS.BCST 8(CX), Z16, Z8
 	VFMADD231PS.BCST 12(CX), Z16, Z12
-	VMOVUPS          (DX)(R8*1), Z16
+	VMOVUPS          (DX)(R9*1), Z16
 	VFMADD231PS.BCST (CX), Z16, Z1
 	VFMADD231PS.BCST 4(CX), Z16, Z5
 	VFMADD231PS.BCST 8(CX), Z16, Z9
 	VFMADD231PS.BCST 12(CX), Z16, Z13
-	VMOVUPS          (DX)(R8*2), Z16
+	VMOVUPS          (DX)(R9*2), Z16
 	VFMADD231PS.BCST (CX), Z16, Z2
 	VFMADD231PS.BCST 4(CX), Z16, Z6
 	VFMADD231PS.BCST 8(CX), Z16, Z10
 	VFMADD231PS.BCST 12(CX), Z16, Z14
-	VMOVUPS          (R9), Z16
+	VMOVUPS          (R10), Z16
 	VFMADD231PS.BCST (CX), Z16, Z3
 	VFMADD231PS.BCST 4(CX), Z16, Z7
 	VFMADD231PS.BCST 8(CX), Z16, Z11
 	VFMADD231PS.BCST 12(CX), Z16, Z15
 	ADDQ             $0x00000040, DX
-	ADDQ             $0x00000040, R9
+	ADDQ             $0x00000040, R10
+	PREFETCHT1       (BX)
+	PREFETCHT1       64(BX)
+	PREFETCHT1       128(BX)
+	PREFETCHT1       192(BX)
+	ADDQ             $0x00000100, BX
 	ADDQ             $0x00000010, CX
-	DECQ             BX
+	DECQ             SI
 	JNZ              dim4_4
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
@@ -15196,14 +15318,17 @@ dim4_2:
 	VFMADD231PS.BCST 4(CX), Z8, Z2
 	VFMADD231PS.BCST 8(CX), Z8, Z4
 	VFMADD231PS.BCST 12(CX), Z8, Z6
-	VMOVUPS          (DX)(R8*1), Z8
+	VMOVUPS          (DX)(R9*1), Z8
 	VFMADD231PS.BCST (CX), Z8, Z1
 	VFMADD231PS.BCST 4(CX), Z8, Z3
 	VFMADD231PS.BCST 8(CX), Z8, Z5
 	VFMADD231PS.BCST 12(CX), Z8, Z7
 	ADDQ             $0x00000040, DX
+	PREFETCHT1       (BX)
+	PREFETCHT1       64(BX)
+	ADDQ             $0x00000080, BX
 	ADDQ             $0x00000010, CX
-	DECQ             BX
+	DECQ             SI
 	JNZ              dim4_2
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
@@ -15229,8 +15354,10 @@ dim4_1:
 	VFMADD231PS.BCST 8(CX), Z4, Z2
 	VFMADD231PS.BCST 12(CX), Z4, Z3
 	ADDQ             $0x00000040, DX
+	PREFETCHT1       (BX)
+	ADDQ             $0x00000040, BX
 	ADDQ             $0x00000010, CX
-	DECQ             BX
+	DECQ             SI
 	JNZ              dim4_1
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 1024(AX)
@@ -15240,9 +15367,9 @@ dim4_1:
 	RET
 
 pairs5:
-	CMPQ   SI, $0x01
+	CMPQ   DI, $0x01
 	JEQ    tile5_1
-	CMPQ   SI, $0x02
+	CMPQ   DI, $0x02
 	JEQ    tile5_2
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -15272,28 +15399,33 @@ dim5_4:
 	VFMADD231PS.BCST 8(CX), Z20, Z8
 	VFMADD231PS.BCST 12(CX), Z20, Z12
 	VFMADD231PS.BCST 16(CX), Z20, Z16
-	VMOVUPS          (DX)(R8*1), Z20
+	VMOVUPS          (DX)(R9*1), Z20
 	VFMADD231PS.BCST (CX), Z20, Z1
 	VFMADD231PS.BCST 4(CX), Z20, Z5
 	VFMADD231PS.BCST 8(CX), Z20, Z9
 	VFMADD231PS.BCST 12(CX), Z20, Z13
 	VFMADD231PS.BCST 16(CX), Z20, Z17
-	VMOVUPS          (DX)(R8*2), Z20
+	VMOVUPS          (DX)(R9*2), Z20
 	VFMADD231PS.BCST (CX), Z20, Z2
 	VFMADD231PS.BCST 4(CX), Z20, Z6
 	VFMADD231PS.BCST 8(CX), Z20, Z10
 	VFMADD231PS.BCST 12(CX), Z20, Z14
 	VFMADD231PS.BCST 16(CX), Z20, Z18
-	VMOVUPS          (R9), Z20
+	VMOVUPS          (R10), Z20
 	VFMADD231PS.BCST (CX), Z20, Z3
 	VFMADD231PS.BCST 4(CX), Z20, Z7
 	VFMADD231PS.BCST 8(CX), Z20, Z11
 	VFMADD231PS.BCST 12(CX), Z20, Z15
 	VFMADD231PS.BCST 16(CX), Z20, Z19
 	ADDQ             $0x00000040, DX
-	ADDQ             $0x00000040, R9
+	ADDQ             $0x00000040, R10
+	PREFETCHT1       (BX)
+	PREFETCHT1       64(BX)
+	PREFETCHT1       128(BX)
+	PREFETCHT1       192(BX)
+	ADDQ             $0x00000100, BX
 	ADDQ             $0x00000014, CX
-	DECQ             BX
+	DECQ             SI
 	JNZ              dim5_4
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
@@ -15337,15 +15469,18 @@ dim5_2:
 	VFMADD231PS.BCST 8(CX), Z10, Z4
 	VFMADD231PS.BCST 12(CX), Z10, Z6
 	VFMADD231PS.BCST 16(CX), Z10, Z8
-	VMOVUPS          (DX)(R8*1), Z10
+	VMOVUPS          (DX)(R9*1), Z10
 	VFMADD231PS.BCST (CX), Z10, Z1
 	VFMADD231PS.BCST 4(CX), Z10, Z3
 	VFMADD231PS.BCST 8(CX), Z10, Z5
 	VFMADD231PS.BCST 12(CX), Z10, Z7
 	VFMADD231PS.BCST 16(CX), Z10, Z9
 	ADDQ             $0x00000040, DX
+	PREFETCHT1       (BX)
+	PREFETCHT1       64(BX)
+	ADDQ             $0x00000080, BX
 	ADDQ             $0x00000014, CX
-	DECQ             BX
+	DECQ             SI
 	JNZ              dim5_2
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
@@ -15375,8 +15510,10 @@ dim5_1:
 	VFMADD231PS.BCST 12(CX), Z5, Z3
 	VFMADD231PS.BCST 16(CX), Z5, Z4
 	ADDQ             $0x00000040, DX
+	PREFETCHT1       (BX)
+	ADDQ             $0x00000040, BX
 	ADDQ             $0x00000014, CX
-	DECQ             BX
+	DECQ             SI
 	JNZ              dim5_1
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 1024(AX)
@@ -15387,9 +15524,9 @@ dim5_1:
 	RET
 
 pairs6:
-	CMPQ   SI, $0x01
+	CMPQ   DI, $0x01
 	JEQ    tile6_1
-	CMPQ   SI, $0x02
+	CMPQ   DI, $0x02
 	JEQ    tile6_2
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -15424,21 +15561,21 @@ dim6_4:
 	VFMADD231PS.BCST 12(CX), Z24, Z12
 	VFMADD231PS.BCST 16(CX), Z24, Z16
 	VFMADD231PS.BCST 20(CX), Z24, Z20
-	VMOVUPS          (DX)(R8*1), Z24
+	VMOVUPS          (DX)(R9*1), Z24
 	VFMADD231PS.BCST (CX), Z24, Z1
 	VFMADD231PS.BCST 4(CX), Z24, Z5
 	VFMADD231PS.BCST 8(CX), Z24, Z9
 	VFMADD231PS.BCST 12(CX), Z24, Z13
 	VFMADD231PS.BCST 16(CX), Z24, Z17
 	VFMADD231PS.BCST 20(CX), Z24, Z21
-	VMOVUPS          (DX)(R8*2), Z24
+	VMOVUPS          (DX)(R9*2), Z24
 	VFMADD231PS.BCST (CX), Z24, Z2
 	VFMADD231PS.BCST 4(CX), Z24, Z6
 	VFMADD231PS.BCST 8(CX), Z24, Z10
 	VFMADD231PS.BCST 12(CX), Z24, Z14
 	VFMADD231PS.BCST 16(CX), Z24, Z18
 	VFMADD231PS.BCST 20(CX), Z24, Z22
-	VMOVUPS          (R9), Z24
+	VMOVUPS          (R10), Z24
 	VFMADD231PS.BCST (CX), Z24, Z3
 	VFMADD231PS.BCST 4(CX), Z24, Z7
 	VFMADD231PS.BCST 8(CX), Z24, Z11
@@ -15446,9 +15583,14 @@ dim6_4:
 	VFMADD231PS.BCST 16(CX), Z24, Z19
 	VFMADD231PS.BCST 20(CX), Z24, Z23
 	ADDQ             $0x00000040, DX
-	ADDQ             $0x00000040, R9
+	ADDQ             $0x00000040, R10
+	PREFETCHT1       (BX)
+	PREFETCHT1       64(BX)
+	PREFETCHT1       128(BX)
+	PREFETCHT1       192(BX)
+	ADDQ             $0x00000100, BX
 	ADDQ             $0x00000018, CX
-	DECQ             BX
+	DECQ             SI
 	JNZ              dim6_4
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
@@ -15499,7 +15641,7 @@ dim6_2:
 	VFMADD231PS.BCST 12(CX), Z12, Z6
 	VFMADD231PS.BCST 16(CX), Z12, Z8
 	VFMADD231PS.BCST 20(CX), Z12, Z10
-	VMOVUPS          (DX)(R8*1), Z12
+	VMOVUPS          (DX)(R9*1), Z12
 	VFMADD231PS.BCST (CX), Z12, Z1
 	VFMADD231PS.BCST 4(CX), Z12, Z3
 	VFMADD231PS.BCST 8(CX), Z12, Z5
@@ -15507,8 +15649,11 @@ dim6_2:
 	VFMADD231PS.BCST 16(CX), Z12, Z9
 	VFMADD231PS.BCST 20(CX), Z12, Z11
 	ADDQ             $0x00000040, DX
+	PREFETCHT1       (BX)
+	PREFETCHT1       64(BX)
+	ADDQ             $0x00000080, BX
 	ADDQ             $0x00000018, CX
-	DECQ             BX
+	DECQ             SI
 	JNZ              dim6_2
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
@@ -15542,8 +15687,10 @@ dim6_1:
 	VFMADD231PS.BCST 16(CX), Z6, Z4
 	VFMADD231PS.BCST 20(CX), Z6, Z5
 	ADDQ             $0x00000040, DX
+	PREFETCHT1       (BX)
+	ADDQ             $0x00000040, BX
 	ADDQ             $0x00000018, CX
-	DECQ             BX
+	DECQ             SI
 	JNZ              dim6_1
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 1024(AX)
@@ -15554,44 +15701,45 @@ dim6_1:
 	VZEROUPPER
 	RET
 
-// func valuesFloatAVX512(o *float32, e *float32, v *byte, dim int, n int, vectors int, pairs int)
-// Requires: AVX, AVX512F
-TEXT ·valuesFloatAVX512(SB), NOSPLIT, $0-56
+// func valuesFloatAVX512(o *float32, e *float32, v *byte, ahead *byte, dim int, n int, vectors int, pairs int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·valuesFloatAVX512(SB), NOSPLIT, $0-64
 	MOVQ   o+0(FP), AX
 	MOVQ   e+8(FP), CX
 	MOVQ   v+16(FP), DX
-	MOVQ   dim+24(FP), BX
-	MOVQ   n+32(FP), SI
-	MOVQ   vectors+40(FP), DI
-	MOVQ   pairs+48(FP), R8
-	MOVQ   BX, R9
-	IMUL3Q $0x00000004, R9, R9
-	SHLQ   $0x02, BX
-	CMPQ   R8, $0x01
+	MOVQ   ahead+24(FP), BX
+	MOVQ   dim+32(FP), SI
+	MOVQ   n+40(FP), DI
+	MOVQ   vectors+48(FP), R8
+	MOVQ   pairs+56(FP), R9
+	MOVQ   SI, R10
+	IMUL3Q $0x00000004, R10, R10
+	SHLQ   $0x02, SI
+	CMPQ   R9, $0x01
 	JEQ    pairs1
-	CMPQ   R8, $0x02
+	CMPQ   R9, $0x02
 	JEQ    pairs2
-	CMPQ   R8, $0x03
+	CMPQ   R9, $0x03
 	JEQ    pairs3
-	CMPQ   R8, $0x04
+	CMPQ   R9, $0x04
 	JEQ    pairs4
-	CMPQ   R8, $0x05
+	CMPQ   R9, $0x05
 	JEQ    pairs5
-	CMPQ   R8, $0x06
+	CMPQ   R9, $0x06
 	JEQ    pairs6
 	RET
 
 pairs1:
-	CMPQ    DI, $0x01
+	CMPQ    R8, $0x01
 	JEQ     tile1_1
-	CMPQ    DI, $0x02
+	CMPQ    R8, $0x02
 	JEQ     tile1_2
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	VMOVUPS 128(R8), Z2
+	VMOVUPS 192(R8), Z3
+	ADDQ    SI, R8
 
 pos1_4:
 	VMOVUPS          (DX), Z4
@@ -15602,72 +15750,82 @@ pos1_4:
 	VFMADD231PS.BCST (CX), Z4, Z2
 	VMOVUPS          192(DX), Z4
 	VFMADD231PS.BCST (CX), Z4, Z3
-	ADDQ             R9, DX
+	PREFETCHT1       (BX)
+	PREFETCHT1       64(BX)
+	PREFETCHT1       128(BX)
+	PREFETCHT1       192(BX)
+	ADDQ             R10, BX
+	ADDQ             R10, DX
 	ADDQ             $0x04, CX
-	DECQ             SI
+	DECQ             DI
 	JNZ              pos1_4
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
 	VMOVUPS          Z2, 128(AX)
 	VMOVUPS          Z3, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VZEROUPPER
 	RET
 
 tile1_2:
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	ADDQ    SI, R8
 
 pos1_2:
 	VMOVUPS          (DX), Z2
 	VFMADD231PS.BCST (CX), Z2, Z0
 	VMOVUPS          64(DX), Z2
 	VFMADD231PS.BCST (CX), Z2, Z1
-	ADDQ             R9, DX
+	PREFETCHT1       (BX)
+	PREFETCHT1       64(BX)
+	ADDQ             R10, BX
+	ADDQ             R10, DX
 	ADDQ             $0x04, CX
-	DECQ             SI
+	DECQ             DI
 	JNZ              pos1_2
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VZEROUPPER
 	RET
 
 tile1_1:
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	ADDQ    SI, R8
 
 pos1_1:
 	VMOVUPS          (DX), Z1
 	VFMADD231PS.BCST (CX), Z1, Z0
-	ADDQ             R9, DX
+	PREFETCHT1       (BX)
+	ADDQ             R10, BX
+	ADDQ             R10, DX
 	ADDQ             $0x04, CX
-	DECQ             SI
+	DECQ             DI
 	JNZ              pos1_1
 	VMOVUPS          Z0, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VZEROUPPER
 	RET
 
 pairs2:
-	CMPQ    DI, $0x01
+	CMPQ    R8, $0x01
 	JEQ     tile2_1
-	CMPQ    DI, $0x02
+	CMPQ    R8, $0x02
 	JEQ     tile2_2
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	VMOVUPS 128(R8), Z2
+	VMOVUPS 192(R8), Z3
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
+	ADDQ    SI, R8
 
 pos2_4:
 	VMOVUPS          (DX), Z8
@@ -15682,31 +15840,36 @@ pos2_4:
 	VMOVUPS          192(DX), Z8
 	VFMADD231PS.BCST (CX), Z8, Z3
 	VFMADD231PS.BCST 1024(CX), Z8, Z7
-	ADDQ             R9, DX
+	PREFETCHT1       (BX)
+	PREFETCHT1       64(BX)
+	PREFETCHT1       128(BX)
+	PREFETCHT1       192(BX)
+	ADDQ             R10, BX
+	ADDQ             R10, DX
 	ADDQ             $0x04, CX
-	DECQ             SI
+	DECQ             DI
 	JNZ              pos2_4
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
 	VMOVUPS          Z2, 128(AX)
 	VMOVUPS          Z3, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z4, (AX)
 	VMOVUPS          Z5, 64(AX)
 	VMOVUPS          Z6, 128(AX)
 	VMOVUPS          Z7, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VZEROUPPER
 	RET
 
 tile2_2:
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z2
-	VMOVUPS 64(DI), Z3
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z2
+	VMOVUPS 64(R8), Z3
+	ADDQ    SI, R8
 
 pos2_2:
 	VMOVUPS          (DX), Z4
@@ -15715,62 +15878,67 @@ pos2_2:
 	VMOVUPS          64(DX), Z4
 	VFMADD231PS.BCST (CX), Z4, Z1
 	VFMADD231PS.BCST 1024(CX), Z4, Z3
-	ADDQ             R9, DX
+	PREFETCHT1       (BX)
+	PREFETCHT1       64(BX)
+	ADDQ             R10, BX
+	ADDQ             R10, DX
 	ADDQ             $0x04, CX
-	DECQ             SI
+	DECQ             DI
 	JNZ              pos2_2
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z2, (AX)
 	VMOVUPS          Z3, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VZEROUPPER
 	RET
 
 tile2_1:
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z1
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z1
+	ADDQ    SI, R8
 
 pos2_1:
 	VMOVUPS          (DX), Z2
 	VFMADD231PS.BCST (CX), Z2, Z0
 	VFMADD231PS.BCST 1024(CX), Z2, Z1
-	ADDQ             R9, DX
+	PREFETCHT1       (BX)
+	ADDQ             R10, BX
+	ADDQ             R10, DX
 	ADDQ             $0x04, CX
-	DECQ             SI
+	DECQ             DI
 	JNZ              pos2_1
 	VMOVUPS          Z0, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z1, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VZEROUPPER
 	RET
 
 pairs3:
-	CMPQ    DI, $0x01
+	CMPQ    R8, $0x01
 	JEQ     tile3_1
-	CMPQ    DI, $0x02
+	CMPQ    R8, $0x02
 	JEQ     tile3_2
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z8
-	VMOVUPS 64(DI), Z9
-	VMOVUPS 128(DI), Z10
-	VMOVUPS 192(DI), Z11
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	VMOVUPS 128(R8), Z2
+	VMOVUPS 192(R8), Z3
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z8
+	VMOVUPS 64(R8), Z9
+	VMOVUPS 128(R8), Z10
+	VMOVUPS 192(R8), Z11
+	ADDQ    SI, R8
 
 pos3_4:
 	VMOVUPS          (DX), Z12
@@ -15789,39 +15957,44 @@ pos3_4:
 	VFMADD231PS.BCST (CX), Z12, Z3
 	VFMADD231PS.BCST 1024(CX), Z12, Z7
 	VFMADD231PS.BCST 2048(CX), Z12, Z11
-	ADDQ             R9, DX
+	PREFETCHT1       (BX)
+	PREFETCHT1       64(BX)
+	PREFETCHT1       128(BX)
+	PREFETCHT1       192(BX)
+	ADDQ             R10, BX
+	ADDQ             R10, DX
 	ADDQ             $0x04, CX
-	DECQ             SI
+	DECQ             DI
 	JNZ              pos3_4
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
 	VMOVUPS          Z2, 128(AX)
 	VMOVUPS          Z3, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z4, (AX)
 	VMOVUPS          Z5, 64(AX)
 	VMOVUPS          Z6, 128(AX)
 	VMOVUPS          Z7, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z8, (AX)
 	VMOVUPS          Z9, 64(AX)
 	VMOVUPS          Z10, 128(AX)
 	VMOVUPS          Z11, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VZEROUPPER
 	RET
 
 tile3_2:
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z2
-	VMOVUPS 64(DI), Z3
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z2
+	VMOVUPS 64(R8), Z3
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	ADDQ    SI, R8
 
 pos3_2:
 	VMOVUPS          (DX), Z6
@@ -15832,75 +16005,80 @@ pos3_2:
 	VFMADD231PS.BCST (CX), Z6, Z1
 	VFMADD231PS.BCST 1024(CX), Z6, Z3
 	VFMADD231PS.BCST 2048(CX), Z6, Z5
-	ADDQ             R9, DX
+	PREFETCHT1       (BX)
+	PREFETCHT1       64(BX)
+	ADDQ             R10, BX
+	ADDQ             R10, DX
 	ADDQ             $0x04, CX
-	DECQ             SI
+	DECQ             DI
 	JNZ              pos3_2
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z2, (AX)
 	VMOVUPS          Z3, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z4, (AX)
 	VMOVUPS          Z5, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VZEROUPPER
 	RET
 
 tile3_1:
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z1
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z2
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z1
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z2
+	ADDQ    SI, R8
 
 pos3_1:
 	VMOVUPS          (DX), Z3
 	VFMADD231PS.BCST (CX), Z3, Z0
 	VFMADD231PS.BCST 1024(CX), Z3, Z1
 	VFMADD231PS.BCST 2048(CX), Z3, Z2
-	ADDQ             R9, DX
+	PREFETCHT1       (BX)
+	ADDQ             R10, BX
+	ADDQ             R10, DX
 	ADDQ             $0x04, CX
-	DECQ             SI
+	DECQ             DI
 	JNZ              pos3_1
 	VMOVUPS          Z0, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z1, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z2, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VZEROUPPER
 	RET
 
 pairs4:
-	CMPQ    DI, $0x01
+	CMPQ    R8, $0x01
 	JEQ     tile4_1
-	CMPQ    DI, $0x02
+	CMPQ    R8, $0x02
 	JEQ     tile4_2
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z8
-	VMOVUPS 64(DI), Z9
-	VMOVUPS 128(DI), Z10
-	VMOVUPS 192(DI), Z11
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z12
-	VMOVUPS 64(DI), Z13
-	VMOVUPS 128(DI), Z14
-	VMOVUPS 192(DI), Z15
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	VMOVUPS 128(R8), Z2
+	VMOVUPS 192(R8), Z3
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z8
+	VMOVUPS 64(R8), Z9
+	VMOVUPS 128(R8), Z10
+	VMOVUPS 192(R8), Z11
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z12
+	VMOVUPS 64(R8), Z13
+	VMOVUPS 128(R8), Z14
+	VMOVUPS 192(R8), Z15
+	ADDQ    SI, R8
 
 pos4_4:
 	VMOVUPS          (DX), Z16
@@ -15923,47 +16101,52 @@ pos4_4:
 	VFMADD231PS.BCST 1024(CX), Z16, Z7
 	VFMADD231PS.BCST 2048(CX), Z16, Z11
 	VFMADD231PS.BCST 3072(CX), Z16, Z15
-	ADDQ             R9, DX
+	PREFETCHT1       (BX)
+	PREFETCHT1       64(BX)
+	PREFETCHT1       128(BX)
+	PREFETCHT1       192(BX)
+	ADDQ             R10, BX
+	ADDQ             R10, DX
 	ADDQ             $0x04, CX
-	DECQ             SI
+	DECQ             DI
 	JNZ              pos4_4
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
 	VMOVUPS          Z2, 128(AX)
 	VMOVUPS          Z3, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z4, (AX)
 	VMOVUPS          Z5, 64(AX)
 	VMOVUPS          Z6, 128(AX)
 	VMOVUPS          Z7, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z8, (AX)
 	VMOVUPS          Z9, 64(AX)
 	VMOVUPS          Z10, 128(AX)
 	VMOVUPS          Z11, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z12, (AX)
 	VMOVUPS          Z13, 64(AX)
 	VMOVUPS          Z14, 128(AX)
 	VMOVUPS          Z15, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VZEROUPPER
 	RET
 
 tile4_2:
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z2
-	VMOVUPS 64(DI), Z3
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z6
-	VMOVUPS 64(DI), Z7
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z2
+	VMOVUPS 64(R8), Z3
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z6
+	VMOVUPS 64(R8), Z7
+	ADDQ    SI, R8
 
 pos4_2:
 	VMOVUPS          (DX), Z8
@@ -15976,35 +16159,38 @@ pos4_2:
 	VFMADD231PS.BCST 1024(CX), Z8, Z3
 	VFMADD231PS.BCST 2048(CX), Z8, Z5
 	VFMADD231PS.BCST 3072(CX), Z8, Z7
-	ADDQ             R9, DX
+	PREFETCHT1       (BX)
+	PREFETCHT1       64(BX)
+	ADDQ             R10, BX
+	ADDQ             R10, DX
 	ADDQ             $0x04, CX
-	DECQ             SI
+	DECQ             DI
 	JNZ              pos4_2
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z2, (AX)
 	VMOVUPS          Z3, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z4, (AX)
 	VMOVUPS          Z5, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z6, (AX)
 	VMOVUPS          Z7, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VZEROUPPER
 	RET
 
 tile4_1:
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z1
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z2
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z3
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z1
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z2
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z3
+	ADDQ    SI, R8
 
 pos4_1:
 	VMOVUPS          (DX), Z4
@@ -16012,52 +16198,54 @@ pos4_1:
 	VFMADD231PS.BCST 1024(CX), Z4, Z1
 	VFMADD231PS.BCST 2048(CX), Z4, Z2
 	VFMADD231PS.BCST 3072(CX), Z4, Z3
-	ADDQ             R9, DX
+	PREFETCHT1       (BX)
+	ADDQ             R10, BX
+	ADDQ             R10, DX
 	ADDQ             $0x04, CX
-	DECQ             SI
+	DECQ             DI
 	JNZ              pos4_1
 	VMOVUPS          Z0, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z1, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z2, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z3, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VZEROUPPER
 	RET
 
 pairs5:
-	CMPQ    DI, $0x01
+	CMPQ    R8, $0x01
 	JEQ     tile5_1
-	CMPQ    DI, $0x02
+	CMPQ    R8, $0x02
 	JEQ     tile5_2
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z8
-	VMOVUPS 64(DI), Z9
-	VMOVUPS 128(DI), Z10
-	VMOVUPS 192(DI), Z11
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z12
-	VMOVUPS 64(DI), Z13
-	VMOVUPS 128(DI), Z14
-	VMOVUPS 192(DI), Z15
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z16
-	VMOVUPS 64(DI), Z17
-	VMOVUPS 128(DI), Z18
-	VMOVUPS 192(DI), Z19
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	VMOVUPS 128(R8), Z2
+	VMOVUPS 192(R8), Z3
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z8
+	VMOVUPS 64(R8), Z9
+	VMOVUPS 128(R8), Z10
+	VMOVUPS 192(R8), Z11
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z12
+	VMOVUPS 64(R8), Z13
+	VMOVUPS 128(R8), Z14
+	VMOVUPS 192(R8), Z15
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z16
+	VMOVUPS 64(R8), Z17
+	VMOVUPS 128(R8), Z18
+	VMOVUPS 192(R8), Z19
+	ADDQ    SI, R8
 
 pos5_4:
 	VMOVUPS          (DX), Z20
@@ -16084,55 +16272,60 @@ pos5_4:
 	VFMADD231PS.BCST 2048(CX), Z20, Z11
 	VFMADD231PS.BCST 3072(CX), Z20, Z15
 	VFMADD231PS.BCST 4096(CX), Z20, Z19
-	ADDQ             R9, DX
+	PREFETCHT1       (BX)
+	PREFETCHT1       64(BX)
+	PREFETCHT1       128(BX)
+	PREFETCHT1       192(BX)
+	ADDQ             R10, BX
+	ADDQ             R10, DX
 	ADDQ             $0x04, CX
-	DECQ             SI
+	DECQ             DI
 	JNZ              pos5_4
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
 	VMOVUPS          Z2, 128(AX)
 	VMOVUPS          Z3, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z4, (AX)
 	VMOVUPS          Z5, 64(AX)
 	VMOVUPS          Z6, 128(AX)
 	VMOVUPS          Z7, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z8, (AX)
 	VMOVUPS          Z9, 64(AX)
 	VMOVUPS          Z10, 128(AX)
 	VMOVUPS          Z11, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z12, (AX)
 	VMOVUPS          Z13, 64(AX)
 	VMOVUPS          Z14, 128(AX)
 	VMOVUPS          Z15, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z16, (AX)
 	VMOVUPS          Z17, 64(AX)
 	VMOVUPS          Z18, 128(AX)
 	VMOVUPS          Z19, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VZEROUPPER
 	RET
 
 tile5_2:
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z2
-	VMOVUPS 64(DI), Z3
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z6
-	VMOVUPS 64(DI), Z7
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z8
-	VMOVUPS 64(DI), Z9
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z2
+	VMOVUPS 64(R8), Z3
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z6
+	VMOVUPS 64(R8), Z7
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z8
+	VMOVUPS 64(R8), Z9
+	ADDQ    SI, R8
 
 pos5_2:
 	VMOVUPS          (DX), Z10
@@ -16147,40 +16340,43 @@ pos5_2:
 	VFMADD231PS.BCST 2048(CX), Z10, Z5
 	VFMADD231PS.BCST 3072(CX), Z10, Z7
 	VFMADD231PS.BCST 4096(CX), Z10, Z9
-	ADDQ             R9, DX
+	PREFETCHT1       (BX)
+	PREFETCHT1       64(BX)
+	ADDQ             R10, BX
+	ADDQ             R10, DX
 	ADDQ             $0x04, CX
-	DECQ             SI
+	DECQ             DI
 	JNZ              pos5_2
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z2, (AX)
 	VMOVUPS          Z3, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z4, (AX)
 	VMOVUPS          Z5, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z6, (AX)
 	VMOVUPS          Z7, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z8, (AX)
 	VMOVUPS          Z9, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VZEROUPPER
 	RET
 
 tile5_1:
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z1
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z2
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z3
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z4
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z1
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z2
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z3
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z4
+	ADDQ    SI, R8
 
 pos5_1:
 	VMOVUPS          (DX), Z5
@@ -16189,59 +16385,61 @@ pos5_1:
 	VFMADD231PS.BCST 2048(CX), Z5, Z2
 	VFMADD231PS.BCST 3072(CX), Z5, Z3
 	VFMADD231PS.BCST 4096(CX), Z5, Z4
-	ADDQ             R9, DX
+	PREFETCHT1       (BX)
+	ADDQ             R10, BX
+	ADDQ             R10, DX
 	ADDQ             $0x04, CX
-	DECQ             SI
+	DECQ             DI
 	JNZ              pos5_1
 	VMOVUPS          Z0, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z1, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z2, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z3, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z4, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VZEROUPPER
 	RET
 
 pairs6:
-	CMPQ    DI, $0x01
+	CMPQ    R8, $0x01
 	JEQ     tile6_1
-	CMPQ    DI, $0x02
+	CMPQ    R8, $0x02
 	JEQ     tile6_2
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z8
-	VMOVUPS 64(DI), Z9
-	VMOVUPS 128(DI), Z10
-	VMOVUPS 192(DI), Z11
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z12
-	VMOVUPS 64(DI), Z13
-	VMOVUPS 128(DI), Z14
-	VMOVUPS 192(DI), Z15
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z16
-	VMOVUPS 64(DI), Z17
-	VMOVUPS 128(DI), Z18
-	VMOVUPS 192(DI), Z19
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z20
-	VMOVUPS 64(DI), Z21
-	VMOVUPS 128(DI), Z22
-	VMOVUPS 192(DI), Z23
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	VMOVUPS 128(R8), Z2
+	VMOVUPS 192(R8), Z3
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z8
+	VMOVUPS 64(R8), Z9
+	VMOVUPS 128(R8), Z10
+	VMOVUPS 192(R8), Z11
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z12
+	VMOVUPS 64(R8), Z13
+	VMOVUPS 128(R8), Z14
+	VMOVUPS 192(R8), Z15
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z16
+	VMOVUPS 64(R8), Z17
+	VMOVUPS 128(R8), Z18
+	VMOVUPS 192(R8), Z19
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z20
+	VMOVUPS 64(R8), Z21
+	VMOVUPS 128(R8), Z22
+	VMOVUPS 192(R8), Z23
+	ADDQ    SI, R8
 
 pos6_4:
 	VMOVUPS          (DX), Z24
@@ -16272,63 +16470,68 @@ pos6_4:
 	VFMADD231PS.BCST 3072(CX), Z24, Z15
 	VFMADD231PS.BCST 4096(CX), Z24, Z19
 	VFMADD231PS.BCST 5120(CX), Z24, Z23
-	ADDQ             R9, DX
+	PREFETCHT1       (BX)
+	PREFETCHT1       64(BX)
+	PREFETCHT1       128(BX)
+	PREFETCHT1       192(BX)
+	ADDQ             R10, BX
+	ADDQ             R10, DX
 	ADDQ             $0x04, CX
-	DECQ             SI
+	DECQ             DI
 	JNZ              pos6_4
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
 	VMOVUPS          Z2, 128(AX)
 	VMOVUPS          Z3, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z4, (AX)
 	VMOVUPS          Z5, 64(AX)
 	VMOVUPS          Z6, 128(AX)
 	VMOVUPS          Z7, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z8, (AX)
 	VMOVUPS          Z9, 64(AX)
 	VMOVUPS          Z10, 128(AX)
 	VMOVUPS          Z11, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z12, (AX)
 	VMOVUPS          Z13, 64(AX)
 	VMOVUPS          Z14, 128(AX)
 	VMOVUPS          Z15, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z16, (AX)
 	VMOVUPS          Z17, 64(AX)
 	VMOVUPS          Z18, 128(AX)
 	VMOVUPS          Z19, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z20, (AX)
 	VMOVUPS          Z21, 64(AX)
 	VMOVUPS          Z22, 128(AX)
 	VMOVUPS          Z23, 192(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VZEROUPPER
 	RET
 
 tile6_2:
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z2
-	VMOVUPS 64(DI), Z3
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z6
-	VMOVUPS 64(DI), Z7
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z8
-	VMOVUPS 64(DI), Z9
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z10
-	VMOVUPS 64(DI), Z11
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z2
+	VMOVUPS 64(R8), Z3
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z6
+	VMOVUPS 64(R8), Z7
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z8
+	VMOVUPS 64(R8), Z9
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z10
+	VMOVUPS 64(R8), Z11
+	ADDQ    SI, R8
 
 pos6_2:
 	VMOVUPS          (DX), Z12
@@ -16345,45 +16548,48 @@ pos6_2:
 	VFMADD231PS.BCST 3072(CX), Z12, Z7
 	VFMADD231PS.BCST 4096(CX), Z12, Z9
 	VFMADD231PS.BCST 5120(CX), Z12, Z11
-	ADDQ             R9, DX
+	PREFETCHT1       (BX)
+	PREFETCHT1       64(BX)
+	ADDQ             R10, BX
+	ADDQ             R10, DX
 	ADDQ             $0x04, CX
-	DECQ             SI
+	DECQ             DI
 	JNZ              pos6_2
 	VMOVUPS          Z0, (AX)
 	VMOVUPS          Z1, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z2, (AX)
 	VMOVUPS          Z3, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z4, (AX)
 	VMOVUPS          Z5, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z6, (AX)
 	VMOVUPS          Z7, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z8, (AX)
 	VMOVUPS          Z9, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z10, (AX)
 	VMOVUPS          Z11, 64(AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VZEROUPPER
 	RET
 
 tile6_1:
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z1
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z2
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z3
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z4
-	ADDQ    BX, DI
-	VMOVUPS (DI), Z5
-	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z1
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z2
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z3
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z4
+	ADDQ    SI, R8
+	VMOVUPS (R8), Z5
+	ADDQ    SI, R8
 
 pos6_1:
 	VMOVUPS          (DX), Z6
@@ -16393,22 +16599,24 @@ pos6_1:
 	VFMADD231PS.BCST 3072(CX), Z6, Z3
 	VFMADD231PS.BCST 4096(CX), Z6, Z4
 	VFMADD231PS.BCST 5120(CX), Z6, Z5
-	ADDQ             R9, DX
+	PREFETCHT1       (BX)
+	ADDQ             R10, BX
+	ADDQ             R10, DX
 	ADDQ             $0x04, CX
-	DECQ             SI
+	DECQ             DI
 	JNZ              pos6_1
 	VMOVUPS          Z0, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z1, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z2, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z3, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z4, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VMOVUPS          Z5, (AX)
-	ADDQ             BX, AX
+	ADDQ             SI, AX
 	VZEROUPPER
 	RET
 

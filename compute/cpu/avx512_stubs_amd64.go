@@ -47,18 +47,18 @@ func linearFloatAVX512(dst *float32, ldd int, w *byte, stride int, bias *float32
 func linearBFloatAVX512(dst *float32, ldd int, w *byte, stride int, bias *float32, x *float32, in int, four int, rows int)
 
 // scoresHalfAVX512 computes the scores of 1, 2 or 4 groups of 16 positions for 1 to 6 pairs.
-func scoresHalfAVX512(s *float32, q *float32, k *byte, dim int, groups int, pairs int)
+func scoresHalfAVX512(s *float32, q *float32, k *byte, ahead *byte, dim int, groups int, pairs int)
 
 // valuesHalfAVX512 adds n positions' values, weighted by e, to 1, 2 or 4 vectors of 16 dimensions
 // of 1 to 6 pairs.
-func valuesHalfAVX512(o *float32, e *float32, v *byte, dim int, n int, vectors int, pairs int)
+func valuesHalfAVX512(o *float32, e *float32, v *byte, ahead *byte, dim int, n int, vectors int, pairs int)
 
 // scoresFloatAVX512 computes the scores of 1, 2 or 4 groups of 16 positions for 1 to 6 pairs.
-func scoresFloatAVX512(s *float32, q *float32, k *byte, dim int, groups int, pairs int)
+func scoresFloatAVX512(s *float32, q *float32, k *byte, ahead *byte, dim int, groups int, pairs int)
 
 // valuesFloatAVX512 adds n positions' values, weighted by e, to 1, 2 or 4 vectors of 16 dimensions
 // of 1 to 6 pairs.
-func valuesFloatAVX512(o *float32, e *float32, v *byte, dim int, n int, vectors int, pairs int)
+func valuesFloatAVX512(o *float32, e *float32, v *byte, ahead *byte, dim int, n int, vectors int, pairs int)
 
 // softmaxAVX512 turns scores into weights exp(s − m) and returns m and their sum l.
 func softmaxAVX512(s *float32, vectors int) (m float32, l float32)

@@ -3,7 +3,6 @@ package cpu
 import (
 	"fmt"
 	"strings"
-
 	"surmise/compute"
 	"surmise/compute/canon"
 )
@@ -45,11 +44,13 @@ type kernels struct {
 	// toHalf rounds to binary16.
 	toHalf func(dst []uint16, x []float32)
 
-	// The parts of attention over one page; see attention.
-	scoresHalf  func(s, q []float32, k []uint16, pairs, dim, groups int)
-	scoresFloat func(s, q, k []float32, pairs, dim, groups int)
-	valuesHalf  func(o, e []float32, v []uint16, pairs, dim, n int)
-	valuesFloat func(o, e, v []float32, pairs, dim, n int)
+	// The parts of attention over one page; see attention. ahead is memory that
+	// will be needed soon, for the processor to fetch meanwhile: as long as k or
+	// v, or nil.
+	scoresHalf  func(s, q []float32, k, ahead []uint16, pairs, dim, groups int)
+	scoresFloat func(s, q, k, ahead []float32, pairs, dim, groups int)
+	valuesHalf  func(o, e []float32, v, ahead []uint16, pairs, dim, n int)
+	valuesFloat func(o, e, v, ahead []float32, pairs, dim, n int)
 	// softmax turns the scores lo ≤ j < hi of one chunk, s[0:256], into weights
 	// exp(s − m) and returns their maximum m and sum l.
 	softmax func(s []float32, lo, hi int) (m, l float32)

@@ -4,11 +4,10 @@ package cpu
 
 import (
 	"math"
-	"unsafe"
-
 	"surmise/checkpoint"
 	"surmise/compute"
 	"surmise/compute/canon"
+	"unsafe"
 )
 
 //go:generate go run -C _asm ./avx512 -pkg cpu -out ../avx512_amd64.s -stubs ../avx512_stubs_amd64.go
@@ -40,8 +39,8 @@ type assembly struct {
 	argmax                  func(x *float32, vectors int) (index int32, value float32)
 	toHalf                  func(dst *uint16, x *float32, vectors int)
 
-	scoresHalf, scoresFloat func(s, q *float32, k *byte, dim, groups, pairs int)
-	valuesHalf, valuesFloat func(o, e *float32, v *byte, dim, n, vectors, pairs int)
+	scoresHalf, scoresFloat scoresASM
+	valuesHalf, valuesFloat valuesASM
 	softmax                 func(s *float32, vectors int) (m, l float32)
 	// combine takes 1 or 4 vectors.
 	combine func(dst, m, l, o *float32, stride, chunks int, top float32, vectors int)
@@ -55,6 +54,13 @@ type linearASM func(dst *float32, ldd int, w, s *byte, bias *float32, x *byte, b
 // linearFloatASM is the same for float weights: one group, or four that are
 // stride bytes apart.
 type linearFloatASM func(dst *float32, ldd int, w *byte, stride int, bias, x *float32, in, four, rows int)
+
+// scoresASM and valuesASM work on one page. For every byte of it they ask for
+// the byte as far behind ahead.
+type (
+	scoresASM func(s, q *float32, k, ahead *byte, dim, groups, pairs int)
+	valuesASM func(o, e *float32, v, ahead *byte, dim, n, vectors, pairs int)
+)
 
 const (
 	vector      = 16
@@ -195,31 +201,40 @@ func (a *assembly) argmaxRow(x []float32) int32 {
 	return best
 }
 
-func scoresKernel[T uint16 | float32](a *assembly, f func(s, q *float32, k *byte, dim, groups, pairs int)) func(s, q []float32, k []T, pairs, dim, groups int) {
-	return func(s, q []float32, k []T, pairs, dim, groups int) {
-		_, _, _ = s[(pairs-1)*chunkSize+groups*groupRows-1], q[pairs*dim-1], k[groups*dim*groupRows-1]
+func scoresKernel[T uint16 | float32](a *assembly, f scoresASM) func(s, q []float32, k, ahead []T, pairs, dim, groups int) {
+	return func(s, q []float32, k, ahead []T, pairs, dim, groups int) {
+		n := groups * dim * groupRows
+		_, _, _ = s[(pairs-1)*chunkSize+groups*groupRows-1], q[pairs*dim-1], k[n-1]
+		if len(ahead) < n {
+			ahead = k
+		}
 		for g := 0; g < groups; {
-			n := a.vectors(pairs, groups-g)
-			f(&s[g*groupRows], &q[0], (*byte)(unsafe.Pointer(&k[g*dim*groupRows])), dim, n, pairs)
+			n, at := a.vectors(pairs, groups-g), g*dim*groupRows
+			f(&s[g*groupRows], &q[0], bytesAt(k, at), bytesAt(ahead, at), dim, n, pairs)
 			g += n
 		}
 	}
 }
 
-func valuesKernel[T uint16 | float32](a *assembly, f func(o, e *float32, v *byte, dim, n, vectors, pairs int), generic func(o, e []float32, v []T, pairs, dim, n int)) func(o, e []float32, v []T, pairs, dim, n int) {
-	return func(o, e []float32, v []T, pairs, dim, n int) {
+func valuesKernel[T uint16 | float32](a *assembly, f valuesASM, generic func(o, e []float32, v, ahead []T, pairs, dim, n int)) func(o, e []float32, v, ahead []T, pairs, dim, n int) {
+	return func(o, e []float32, v, ahead []T, pairs, dim, n int) {
 		if dim%vector != 0 {
-			generic(o, e, v, pairs, dim, n)
+			generic(o, e, v, ahead, pairs, dim, n)
 			return
 		}
 		_, _, _ = o[pairs*dim-1], e[(pairs-1)*chunkSize+n-1], v[n*dim-1]
+		if len(ahead) < n*dim {
+			ahead = v
+		}
 		for d := 0; d < dim; {
 			vectors := a.vectors(pairs, (dim-d)/vector)
-			f(&o[d], &e[0], (*byte)(unsafe.Pointer(&v[d])), dim, n, vectors, pairs)
+			f(&o[d], &e[0], bytesAt(v, d), bytesAt(ahead, d), dim, n, vectors, pairs)
 			d += vector * vectors
 		}
 	}
 }
+
+func bytesAt[T any](s []T, i int) *byte { return (*byte)(unsafe.Pointer(&s[i])) }
 
 // softmaxChunk sets what lies outside of lo ≤ j < hi in the first and the last
 // vector to −Inf: it cannot be the maximum, and exp(−Inf) adds +0 to a sum.

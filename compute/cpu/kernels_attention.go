@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"math"
-
 	"surmise/compute"
 	"surmise/compute/canon"
 )
@@ -30,8 +29,10 @@ type attention struct {
 	// keys and values are the offsets in half (or float, for an f32 cache) where
 	// the blocks of the chunk's pages begin.
 	keys, values [chunkPages]int
-	half         []uint16
-	float        []float32
+	// next is where the keys of the unit after this one begin, or −1.
+	next  int
+	half  []uint16
+	float []float32
 
 	// s is scratch of [pairs][256].
 	s []float32
@@ -51,7 +52,11 @@ func (k *kernels) attend(a *attention) {
 		}
 	}
 	for j := lo &^ (pageSize - 1); j < hi; j += pageSize {
-		k.pageScores(a, j, min(hi-j, pageSize))
+		ahead := a.values[lo/pageSize]
+		if j+pageSize < hi {
+			ahead = a.keys[j/pageSize+1]
+		}
+		k.pageScores(a, j, min(hi-j, pageSize), ahead)
 	}
 	for p := range a.pairs {
 		if a.lo[p] < a.hi[p] {
@@ -60,14 +65,17 @@ func (k *kernels) attend(a *attention) {
 	}
 	clear(a.o[:a.pairs*a.dim])
 	for j := lo; j < hi; {
-		next := a.border(j, hi)
+		next, ahead := a.border(j, hi), a.next
+		if (j/pageSize+1)*pageSize < hi {
+			ahead = a.values[j/pageSize+1]
+		}
 		for p := 0; p < a.pairs; {
 			n := 0
 			for p+n < a.pairs && a.lo[p+n] <= j && j < a.hi[p+n] {
 				n++
 			}
 			if n > 0 {
-				k.pageValues(a, p, n, j, next)
+				k.pageValues(a, p, n, j, next, ahead)
 			}
 			p += n + 1
 		}
@@ -91,30 +99,44 @@ func (a *attention) border(j, hi int) int {
 }
 
 // pageScores computes the scores of the page that begins at position j of the
-// chunk, rounded up to whole groups.
-func (k *kernels) pageScores(a *attention, j, n int) {
-	groups, at, size := (n+groupRows-1)/groupRows, a.keys[j/pageSize], pageSize*a.dim
+// chunk, rounded up to whole groups, while the block at ahead is fetched.
+func (k *kernels) pageScores(a *attention, j, n, ahead int) {
+	groups, at := (n+groupRows-1)/groupRows, a.keys[j/pageSize]
+	size := groups * groupRows * a.dim
 	if a.half != nil {
-		k.scoresHalf(a.s[j:], a.q, a.half[at:at+size], a.pairs, a.dim, groups)
+		k.scoresHalf(a.s[j:], a.q, a.half[at:at+size], part(a.half, ahead, size), a.pairs, a.dim, groups)
 	} else {
-		k.scoresFloat(a.s[j:], a.q, a.float[at:at+size], a.pairs, a.dim, groups)
+		k.scoresFloat(a.s[j:], a.q, a.float[at:at+size], part(a.float, ahead, size), a.pairs, a.dim, groups)
 	}
 }
 
-// pageValues adds positions from ≤ j < to of one page to n pairs from p on.
-func (k *kernels) pageValues(a *attention, p, n, from, to int) {
-	at, size := a.values[from/pageSize]+from%pageSize*a.dim, (to-from)*a.dim
+// pageValues adds positions from ≤ j < to of one page to n pairs from p on,
+// while the same part of the block at ahead is fetched.
+func (k *kernels) pageValues(a *attention, p, n, from, to, ahead int) {
+	offset, size := from%pageSize*a.dim, (to-from)*a.dim
+	at := a.values[from/pageSize] + offset
 	o, e := a.o[p*a.dim:], a.s[p*chunkSize+from:]
-	if a.half != nil {
-		k.valuesHalf(o, e, a.half[at:at+size], n, a.dim, to-from)
-	} else {
-		k.valuesFloat(o, e, a.float[at:at+size], n, a.dim, to-from)
+	if ahead >= 0 {
+		ahead += offset
 	}
+	if a.half != nil {
+		k.valuesHalf(o, e, a.half[at:at+size], part(a.half, ahead, size), n, a.dim, to-from)
+	} else {
+		k.valuesFloat(o, e, a.float[at:at+size], part(a.float, ahead, size), n, a.dim, to-from)
+	}
+}
+
+// part is n elements of s from at on, or nil for a negative at.
+func part[T any](s []T, at, n int) []T {
+	if at < 0 {
+		return nil
+	}
+	return s[at : at+n]
 }
 
 // scoresHalfGeneric computes s[p][j] = Σ_d k[j][d]·q[d][p] by fma for the
 // positions of `groups` groups of 16; rows of s are 256 apart.
-func scoresHalfGeneric(s, q []float32, k []uint16, pairs, dim, groups int) {
+func scoresHalfGeneric(s, q []float32, k, _ []uint16, pairs, dim, groups int) {
 	var col [groupRows]float32
 	for g := range groups {
 		clearScores(s[g*groupRows:], pairs)
@@ -127,7 +149,7 @@ func scoresHalfGeneric(s, q []float32, k []uint16, pairs, dim, groups int) {
 	}
 }
 
-func scoresFloatGeneric(s, q, k []float32, pairs, dim, groups int) {
+func scoresFloatGeneric(s, q, k, _ []float32, pairs, dim, groups int) {
 	for g := range groups {
 		clearScores(s[g*groupRows:], pairs)
 		for d := range dim {
@@ -153,7 +175,7 @@ func addScores(s, q []float32, col *[groupRows]float32, pairs int) {
 
 // valuesHalfGeneric adds n positions: o[p][d] = fma(e[p][j], v[j][d], o[p][d]);
 // rows of e are 256 apart.
-func valuesHalfGeneric(o, e []float32, v []uint16, pairs, dim, n int) {
+func valuesHalfGeneric(o, e []float32, v, _ []uint16, pairs, dim, n int) {
 	for j := range n {
 		for d, h := range v[j*dim:][:dim] {
 			x := halfToFloat(h)
@@ -164,7 +186,7 @@ func valuesHalfGeneric(o, e []float32, v []uint16, pairs, dim, n int) {
 	}
 }
 
-func valuesFloatGeneric(o, e, v []float32, pairs, dim, n int) {
+func valuesFloatGeneric(o, e, v, _ []float32, pairs, dim, n int) {
 	for j := range n {
 		for d, x := range v[j*dim:][:dim] {
 			for p := range pairs {

@@ -2,11 +2,10 @@ package cpu
 
 import (
 	"math"
+	"surmise/compute/canon"
 	"testing"
 
 	"pgregory.net/rapid"
-
-	"surmise/compute/canon"
 )
 
 // cache is one head of a page store: chunkPages pages per chunk in random order.
@@ -94,6 +93,7 @@ func attendAll(k *kernels, c *cache, q []float32, lo, hi []int) []float32 {
 		for i := range a.s {
 			a.s[i] = float32(math.NaN())
 		}
+		a.next = []int{-1, c.keys[0]}[ch%2]
 		k.attend(&a)
 		for p := range pairs {
 			if a.lo[p] < a.hi[p] {

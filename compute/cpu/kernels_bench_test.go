@@ -4,12 +4,11 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"surmise/checkpoint"
 	"testing"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
-
-	"surmise/checkpoint"
 )
 
 // benchMatrices are packed matrices of random weights that together exceed the
@@ -139,6 +138,7 @@ func BenchmarkAttention(b *testing.B) {
 						for at := 0; at+chunkPages <= len(c.keys); at += chunkPages {
 							copy(a.keys[:], c.keys[at:])
 							copy(a.values[:], c.values[at:])
+							a.next = c.keys[(at+chunkPages)%len(c.keys)]
 							times.measure(b, func() {
 								for _, a.pairs = range tiles {
 									k.attend(&a)

@@ -76,25 +76,25 @@ func linearBFloatNEON(dst *float32, ldd int, w *byte, stride int, bias *float32,
 // positions for 1 to 6 pairs.
 //
 //go:noescape
-func scoresHalfNEON(s *float32, q *float32, k *byte, dim int, groups int, pairs int)
+func scoresHalfNEON(s *float32, q *float32, k *byte, ahead *byte, dim int, groups int, pairs int)
 
 // valuesHalfNEON adds n positions' values, weighted by e, to 1, 2 (up to 3 pairs) or 4
 // (1 pair) vectors of 16 dimensions of 1 to 6 pairs.
 //
 //go:noescape
-func valuesHalfNEON(o *float32, e *float32, v *byte, dim int, n int, vectors int, pairs int)
+func valuesHalfNEON(o *float32, e *float32, v *byte, ahead *byte, dim int, n int, vectors int, pairs int)
 
 // scoresFloatNEON computes the scores of 1, 2 (up to 3 pairs) or 4 (1 pair) groups of 16
 // positions for 1 to 6 pairs.
 //
 //go:noescape
-func scoresFloatNEON(s *float32, q *float32, k *byte, dim int, groups int, pairs int)
+func scoresFloatNEON(s *float32, q *float32, k *byte, ahead *byte, dim int, groups int, pairs int)
 
 // valuesFloatNEON adds n positions' values, weighted by e, to 1, 2 (up to 3 pairs) or 4
 // (1 pair) vectors of 16 dimensions of 1 to 6 pairs.
 //
 //go:noescape
-func valuesFloatNEON(o *float32, e *float32, v *byte, dim int, n int, vectors int, pairs int)
+func valuesFloatNEON(o *float32, e *float32, v *byte, ahead *byte, dim int, n int, vectors int, pairs int)
 
 // softmaxNEON turns scores into weights exp(s − m) and returns m and their sum l.
 //

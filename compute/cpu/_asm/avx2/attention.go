@@ -44,19 +44,27 @@ func variants(pairs, vectors reg.GPVirtual, emit func(p, n int)) {
 	}
 }
 
+// fetch asks for the cache lines of n bytes, in the second-level cache: there are
+// too few places for lines on their way to the first.
+func fetch(p reg.GPVirtual, n int) {
+	for i := 0; i < n; i += 64 {
+		PREFETCHT1(at(p, i))
+	}
+}
+
 // scores makes q·K for up to 6 pairs and some groups of 16 positions.
 func scores(e element) {
 	name := fmt.Sprintf("scores%sAVX2", e.name)
-	TEXT(name, NOSPLIT, "func(s *float32, q *float32, k *byte, dim int, groups int, pairs int)")
+	TEXT(name, NOSPLIT, "func(s *float32, q *float32, k *byte, ahead *byte, dim int, groups int, pairs int)")
 	Doc(name+" computes the scores of 1, 2 (up to 3 pairs) or 4 (1 pair) groups of 16 positions", "for 1 to 6 pairs.")
-	a := args("s", "q", "k", "dim", "groups", "pairs")
-	s, q, k, dim := a[0], a[1], a[2], a[3]
+	a := args("s", "q", "k", "ahead", "dim", "groups", "pairs")
+	s, q, k, ahead, dim := a[0], a[1], a[2], a[3], a[4]
 	stride, k3 := GP64(), GP64()
 	IMUL3Q(U32(2*lanes*e.size), dim, stride)
 	LEAQ(indexed(k, stride, 2), k3)
 	ADDQ(stride, k3)
 	src := []Mem{at(k, 0), indexed(k, stride, 1), indexed(k, stride, 2), at(k3, 0)}
-	variants(a[5], a[4], func(p, n int) {
+	variants(a[6], a[5], func(p, n int) {
 		acc, key, b := ymms(2*p*n), YMM(), YMM()
 		for _, v := range acc {
 			VXORPS(v, v, v)
@@ -77,6 +85,8 @@ func scores(e element) {
 		if n == 4 {
 			ADDQ(U32(2*lanes*e.size), k3)
 		}
+		fetch(ahead, n*2*lanes*e.size)
+		ADDQ(U32(n*2*lanes*e.size), ahead)
 		ADDQ(U32(4*p), q)
 		DECQ(dim)
 		JNZ(LabelRef(loop))
@@ -92,14 +102,14 @@ func scores(e element) {
 // values adds n positions to some vectors of 16 dimensions of up to 6 pairs.
 func values(e element) {
 	name := fmt.Sprintf("values%sAVX2", e.name)
-	TEXT(name, NOSPLIT, "func(o *float32, e *float32, v *byte, dim int, n int, vectors int, pairs int)")
+	TEXT(name, NOSPLIT, "func(o *float32, e *float32, v *byte, ahead *byte, dim int, n int, vectors int, pairs int)")
 	Doc(name+" adds n positions' values, weighted by e, to 1, 2 (up to 3 pairs) or 4 (1 pair)", "vectors of 16 dimensions of 1 to 6 pairs.")
-	a := args("o", "e", "v", "dim", "n", "vectors", "pairs")
-	o, w, v, dim, n := a[0], a[1], a[2], a[3], a[4]
+	a := args("o", "e", "v", "ahead", "dim", "n", "vectors", "pairs")
+	o, w, v, ahead, dim, n := a[0], a[1], a[2], a[3], a[4], a[5]
 	stride := GP64()
 	IMUL3Q(U32(e.size), dim, stride)
 	SHLQ(Imm(2), dim)
-	variants(a[6], a[5], func(p, vectors int) {
+	variants(a[7], a[6], func(p, vectors int) {
 		acc, val, val2, b := ymms(2*p*vectors), YMM(), YMM(), YMM()
 		out := GP64()
 		MOVQ(o, out)
@@ -120,6 +130,8 @@ func values(e element) {
 				VFMADD231PS(b, val2, acc[2*(i*vectors+g)+1])
 			}
 		}
+		fetch(ahead, vectors*2*lanes*e.size)
+		ADDQ(stride, ahead)
 		ADDQ(stride, v)
 		ADDQ(Imm(4), w)
 		DECQ(n)

@@ -33,20 +33,28 @@ func variants(pairsReg, vectorsReg reg.GPVirtual, emit func(p, n int)) {
 	}
 }
 
+// fetch asks for the cache lines of n bytes, in the second-level cache: there are
+// too few places for lines on their way to the first.
+func fetch(p reg.GPVirtual, n int) {
+	for i := 0; i < n; i += 64 {
+		PREFETCHT1(at(p, i))
+	}
+}
+
 // scores makes q·K for up to 6 pairs and 1, 2 or 4 groups of 16 positions.
 func scores(e element) {
 	name := fmt.Sprintf("scores%sAVX512", e.name)
-	TEXT(name, NOSPLIT, "func(s *float32, q *float32, k *byte, dim int, groups int, pairs int)")
+	TEXT(name, NOSPLIT, "func(s *float32, q *float32, k *byte, ahead *byte, dim int, groups int, pairs int)")
 	Doc(name + " computes the scores of 1, 2 or 4 groups of 16 positions for 1 to 6 pairs.")
-	a := args("s", "q", "k", "dim", "groups", "pairs")
-	s, q, k, dim := a[0], a[1], a[2], a[3]
+	a := args("s", "q", "k", "ahead", "dim", "groups", "pairs")
+	s, q, k, ahead, dim := a[0], a[1], a[2], a[3], a[4]
 	stride, k3 := GP64(), GP64()
 	MOVQ(dim, stride)
 	IMUL3Q(U32(lanes*e.size), stride, stride)
 	LEAQ(indexed(k, stride, 2), k3)
 	ADDQ(stride, k3)
 	src := []Mem{at(k, 0), indexed(k, stride, 1), indexed(k, stride, 2), at(k3, 0)}
-	variants(a[5], a[4], func(p, n int) {
+	variants(a[6], a[5], func(p, n int) {
 		acc, key := zmms(p*n), zmms(n)
 		for _, v := range acc {
 			VPXORD(v, v, v)
@@ -63,6 +71,8 @@ func scores(e element) {
 		if n == 4 {
 			ADDQ(U32(lanes*e.size), k3)
 		}
+		fetch(ahead, n*lanes*e.size)
+		ADDQ(U32(n*lanes*e.size), ahead)
 		ADDQ(U32(4*p), q)
 		DECQ(dim)
 		JNZ(LabelRef(loop))
@@ -78,15 +88,15 @@ func scores(e element) {
 // values adds n positions to 1, 2 or 4 vectors of dimensions of up to 6 pairs.
 func values(e element) {
 	name := fmt.Sprintf("values%sAVX512", e.name)
-	TEXT(name, NOSPLIT, "func(o *float32, e *float32, v *byte, dim int, n int, vectors int, pairs int)")
+	TEXT(name, NOSPLIT, "func(o *float32, e *float32, v *byte, ahead *byte, dim int, n int, vectors int, pairs int)")
 	Doc(name+" adds n positions' values, weighted by e, to 1, 2 or 4 vectors of 16 dimensions", "of 1 to 6 pairs.")
-	a := args("o", "e", "v", "dim", "n", "vectors", "pairs")
-	o, w, v, dim, n := a[0], a[1], a[2], a[3], a[4]
+	a := args("o", "e", "v", "ahead", "dim", "n", "vectors", "pairs")
+	o, w, v, ahead, dim, n := a[0], a[1], a[2], a[3], a[4], a[5]
 	stride := GP64()
 	MOVQ(dim, stride)
 	IMUL3Q(U32(e.size), stride, stride)
 	SHLQ(Imm(2), dim)
-	variants(a[6], a[5], func(p, vectors int) {
+	variants(a[7], a[6], func(p, vectors int) {
 		acc, val := zmms(p*vectors), zmms(vectors)
 		out := GP64()
 		MOVQ(o, out)
@@ -104,6 +114,8 @@ func values(e element) {
 				VFMADD231PS_BCST(at(w, i*layout.ScoreLd), val[g], acc[i*vectors+g])
 			}
 		}
+		fetch(ahead, vectors*lanes*e.size)
+		ADDQ(stride, ahead)
 		ADDQ(stride, v)
 		ADDQ(Imm(4), w)
 		DECQ(n)

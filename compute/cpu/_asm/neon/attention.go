@@ -41,13 +41,20 @@ func (a *asm) variants(pairs, vectors R, emit func(p, n int)) {
 	}
 }
 
+// prefetch asks for the cache lines of n bytes.
+func (a *asm) prefetch(p R, n int) {
+	for i := 0; i < n; i += 64 {
+		a.op("PRFM %d(%v), PLDL2KEEP", i, p)
+	}
+}
+
 // scores makes q·K for up to 6 pairs and some groups of 16 positions: sums in
 // V0–V23, keys in V24–V27, q in V28–V30.
 func (a *asm) scores(e element) {
 	a.function(fmt.Sprintf("scores%sNEON", e.name),
 		"computes the scores of 1, 2 (up to 3 pairs) or 4 (1 pair) groups of 16\n// positions for 1 to 6 pairs.",
-		"s *float32, q *float32, k *byte, dim int, groups int, pairs int", "")
-	a.load(map[R]string{0: "s", 1: "q", 2: "k", 3: "dim", 4: "groups", 5: "pairs"})
+		"s *float32, q *float32, k *byte, ahead *byte, dim int, groups int, pairs int", "")
+	a.load(map[R]string{0: "s", 1: "q", 2: "k", 3: "dim", 4: "groups", 5: "pairs", 9: "ahead"})
 	bases := []R{2, 6, 7, 8}
 	for g := 1; g < 4; g++ {
 		a.op("ADD R3<<%d, %v, %v", log2(16*e.size), bases[g-1], bases[g])
@@ -68,6 +75,8 @@ func (a *asm) scores(e element) {
 			}
 			a.addImm(16*e.size, bases[g])
 		}
+		a.prefetch(9, n*16*e.size)
+		a.addImm(n*16*e.size, 9)
 		a.addImm(4*p, 1)
 		a.op("SUBS $1, R3")
 		a.op("BNE %s", loop)
@@ -93,8 +102,8 @@ func log2(n int) int {
 func (a *asm) values(e element) {
 	a.function(fmt.Sprintf("values%sNEON", e.name),
 		"adds n positions' values, weighted by e, to 1, 2 (up to 3 pairs) or 4\n// (1 pair) vectors of 16 dimensions of 1 to 6 pairs.",
-		"o *float32, e *float32, v *byte, dim int, n int, vectors int, pairs int", "")
-	a.load(map[R]string{0: "o", 1: "e", 2: "v", 3: "dim", 4: "n", 5: "vectors", 6: "pairs"})
+		"o *float32, e *float32, v *byte, ahead *byte, dim int, n int, vectors int, pairs int", "")
+	a.load(map[R]string{0: "o", 1: "e", 2: "v", 3: "dim", 4: "n", 5: "vectors", 6: "pairs", 9: "ahead"})
 	a.op("LSL $%d, R3, R7", log2(e.size)) // bytes of a position
 	a.op("LSL $2, R3")                    // bytes of a pair's sums
 	a.variants(6, 5, func(p, n int) {
@@ -116,6 +125,8 @@ func (a *asm) values(e element) {
 				}
 			}
 		}
+		a.prefetch(9, n*16*e.size)
+		a.op("ADD R7, R9")
 		a.op("ADD R7, R2")
 		a.addImm(4, 1)
 		a.op("SUBS $1, R4")
