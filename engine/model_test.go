@@ -2,7 +2,9 @@ package engine_test
 
 import (
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,11 +13,13 @@ import (
 	"surmise/compute"
 	"surmise/compute/cpu"
 	"surmise/drafter"
+	"surmise/drafter/draftertest"
 	"surmise/engine"
 	"surmise/engine/kinds"
 	"surmise/internal/testmodels"
 	"surmise/model"
 	"surmise/promptlookup"
+	"surmise/sampler"
 	"surmise/tokenizer"
 )
 
@@ -68,26 +72,96 @@ func TestLookupChangesNoByteOnRealArchitectures(t *testing.T) {
 	}
 }
 
-func TestLookupChangesNoByteOnSmolLM2(t *testing.T) {
+// smolLM2 opens the real checkpoint with lookup as its drafter, or skips.
+func smolLM2(t *testing.T, context int) *engine.Instance {
 	all, err := kinds.All()
 	require.NoError(t, err)
 	in, err := engine.Open(engine.Setup{
-		Model: testmodels.Path(t, "smollm2-135m-instruct"), Context: 1024, ISA: cpu.ISAFromEnv(), Kinds: all,
-		Draft: engine.DraftSetup{Kind: drafter.Lookup},
+		Model: testmodels.Path(t, "smollm2-135m-instruct"), Context: context, Sequences: 10, ISA: cpu.ISAFromEnv(), Kinds: all,
+		// A fixed width: the automatic one may find that nothing pays.
+		Draft: engine.DraftSetup{Kind: drafter.Lookup, BlockSize: "16"},
 	})
 	require.NoError(t, err)
-	defer func() { require.NoError(t, in.Close()) }()
-	code := "func add(a, b int) int {\n\treturn a + b\n}\n\nfunc sub(a, b int) int {\n\treturn a - b\n}\n\nfunc mul(a, b int) int {"
-	ids, err := in.Tokenizer.Encode(code, tokenizer.EncodeOptions{AddSpecial: true})
+	t.Cleanup(func() { require.NoError(t, in.Close()) })
+	return in
+}
+
+func encode(t *testing.T, in *engine.Instance, text string) []int32 {
+	ids, err := in.Tokenizer.Encode(text, tokenizer.EncodeOptions{AddSpecial: true, ParseSpecial: true})
 	require.NoError(t, err)
+	return ids
+}
+
+// Five prompts and seeds decoded plainly one after the other, and then drafted
+// all in one batch.
+func TestLookupChangesNoByteOnSmolLM2(t *testing.T) {
+	in := smolLM2(t, 1024)
+	prompts := []string{
+		"func add(a, b int) int {\n\treturn a + b\n}\n\nfunc sub(a, b int) int {\n\treturn a - b\n}\n\nfunc mul(a, b int) int {",
+		"one two three one two three one two three one two",
+		"The capital of France is Paris. The capital of Italy is Rome. The capital of",
+		"<|im_start|>user\nWhat is 2+2?<|im_end|>\n<|im_start|>assistant\n",
+		strings.Repeat("All work and no play makes Jack a dull boy.\n", 24), // across 256
+	}
 	for _, temperature := range []float64{0, 0.8} {
-		p := params(temperature, 3, 24)
-		want := one(t, in.Engine, engine.Request{Prompt: ids, Params: p})
-		require.NotEmpty(t, want.Text)
-		for _, width := range []int{1, 8, 16} {
-			t.Run(strconv.Itoa(width), func(t *testing.T) {
-				got := one(t, in.Engine, engine.Request{Prompt: ids, Params: p, Drafter: in.Drafter, MaxWidth: width})
+		var requests []engine.Request
+		var want []engine.Answer
+		for seed, text := range prompts {
+			r := engine.Request{Prompt: encode(t, in, text), Params: params(temperature, uint64(seed), 14)}
+			want = append(want, one(t, in.Engine, r))
+			r.Drafter = in.Drafter
+			requests = append(requests, r)
+		}
+		for _, width := range []int{1, 3, 8, 16} {
+			t.Run(strconv.FormatFloat(temperature, 'g', -1, 64)+"/"+strconv.Itoa(width), func(t *testing.T) {
+				for i := range requests {
+					requests[i].MaxWidth = width
+				}
+				accepted := int64(0)
+				for i, got := range generate(t, in.Engine, requests...) {
+					same(t, want[i], got[0])
+					accepted += got[0].Finish.Timings.Draft.Accepted
+				}
+				require.Positive(t, accepted)
+			})
+		}
+	}
+}
+
+func TestEveryWayForABlockToEndIsThatOfPlainDecodingOnSmolLM2(t *testing.T) {
+	const context = 60
+	in := smolLM2(t, context)
+	ids := encode(t, in, "<|im_start|>user\nName three colours of the rainbow, please.<|im_end|>\n<|im_start|>assistant\n")
+	for _, temperature := range []float64{0, 0.8} {
+		base := engine.Request{Prompt: ids, Params: params(temperature, 1, -1)}
+		base.Params.IgnoreEOS = true
+		full := one(t, in.Engine, base)
+		require.Len(t, full.Tokens, context-len(ids))
+		for _, c := range []struct {
+			name   string
+			change func(p *sampler.Params)
+			right  func(int) int
+			reason engine.Reason
+		}{
+			{"whole blocks accepted, to the context's end", nil, nil, engine.Length},
+			{"none accepted", nil, never, engine.Length},
+			{"the limit", func(p *sampler.Params) { p.MaxNewTokens = 13 }, nil, engine.Length},
+			{"an end token", func(p *sampler.Params) { p.StopTokenIDs = []int32{rarest(full.IDs())} }, nil, engine.Stop},
+			{"a stop string", func(p *sampler.Params) { p.Stop = []string{string([]rune(full.Text)[20:23])} }, nil, engine.Stop},
+		} {
+			t.Run(strconv.FormatFloat(temperature, 'g', -1, 64)+"/"+c.name, func(t *testing.T) {
+				r := base
+				if c.change != nil {
+					c.change(&r.Params)
+				}
+				want := one(t, in.Engine, r)
+				require.Equal(t, c.reason, want.Finish.Reason)
+				oracle := &draftertest.Oracle{Streams: [][]int32{append(slices.Clone(ids), full.IDs()...)}, Right: c.right}
+				require.NoError(t, oracle.Bind(in.Model))
+				r.Drafter, r.MaxWidth = oracle, 8
+				got := one(t, in.Engine, r)
 				same(t, want, got)
+				require.Equal(t, c.right == nil, got.Finish.Timings.Draft.Accepted > 0)
 			})
 		}
 	}
