@@ -77,6 +77,8 @@ type beam struct {
 	known   []int32
 	width   int
 	top     []sampler.TokenLogprob
+	report  *sampler.Params // whose log probabilities are reported; nil for none
+	reports []sampler.Draw  // of top
 	row     verify.Row
 }
 
@@ -89,10 +91,38 @@ type hypothesis struct {
 func (b *beam) ArgmaxOnly() bool { return false }
 func (b *beam) Accept(int32)     {}
 func (b *beam) Sample(logits []float32) (d sampler.Draw, err error) {
-	if b.top, err = b.chain.Top(logits, b.width, b.top[:0]); err != nil {
+	n := b.width
+	if b.report != nil {
+		n = max(n, b.report.TopLogprobs)
+	}
+	if b.top, err = b.chain.Top(logits, n, b.top[:0]); err != nil {
 		return d, err
 	}
-	return sampler.Draw{Token: b.top[0].Token}, nil
+	all := b.top
+	b.top = all[:min(b.width, len(all))]
+	if b.report != nil {
+		err = b.reportOn(logits, all)
+	}
+	return sampler.Draw{Token: b.top[0].Token}, err
+}
+
+// reportOn notes what the candidates' tokens have as log probabilities: those
+// the search goes by, or the model's own.
+func (b *beam) reportOn(logits []float32, all []sampler.TokenLogprob) (err error) {
+	if b.report.LogprobsMode == sampler.LogprobsProcessed {
+		list := slices.Clone(all[:min(b.report.TopLogprobs, len(all))])
+		b.reports = nil
+		for _, c := range b.top {
+			b.reports = append(b.reports, sampler.Draw{Token: c.Token, Logprob: c.Logprob, Top: list})
+		}
+		return nil
+	}
+	ids := make([]int32, len(b.top))
+	for i, c := range b.top {
+		ids[i] = c.Token
+	}
+	b.reports, err = b.chain.Report(logits, ids)
+	return err
 }
 
 func (e *Engine) newSearch(r *Request) (*search, error) {
@@ -102,8 +132,14 @@ func (e *Engine) newSearch(r *Request) (*search, error) {
 		beams: make([]*beam, p.Beams), groups: make([]group, p.BeamGroups),
 	}
 	b := &beam{width: p.BeamWidth()}
-	var err error
-	if b.chain, err = sampler.NewChain(*p, e.env, r.Prompt, 0); err != nil {
+	if p.Logprobs {
+		b.report = p
+	}
+	env, err := e.envOf(p)
+	if err != nil {
+		return nil, err
+	}
+	if b.chain, err = sampler.NewChain(*p, env, r.Prompt, 0); err != nil {
 		return nil, err
 	}
 	stream, err := e.newStream(r, 0, s.limit)
@@ -148,7 +184,7 @@ func (s *search) prompt(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		c.top = slices.Clone(b.top)
+		c.top, c.reports = slices.Clone(b.top), b.reports
 		s.beams[g*size] = c
 	}
 	return nil
@@ -259,7 +295,7 @@ func (b *beam) fork() (*beam, error) {
 	}
 	c := &beam{
 		seq: seq, chain: b.chain.Fork(), stopper: b.stopper.Clone(), width: b.width,
-		tokens: slices.Clone(b.tokens), sum: b.sum, known: b.known,
+		tokens: slices.Clone(b.tokens), sum: b.sum, known: b.known, report: b.report,
 	}
 	if b.decoder != nil {
 		c.decoder = b.decoder.Fork()
@@ -272,7 +308,11 @@ func (b *beam) grow(x sampler.Extension) (c *beam, ended bool, err error) {
 	if c, err = b.fork(); err != nil {
 		return nil, false, err
 	}
-	c.tokens = append(c.tokens, sampler.Draw{Token: x.Token, Logprob: x.Logprob})
+	d := sampler.Draw{Token: x.Token, Logprob: x.Logprob}
+	if i := slices.IndexFunc(b.reports, func(d sampler.Draw) bool { return d.Token == x.Token }); i >= 0 {
+		d = b.reports[i]
+	}
+	c.tokens = append(c.tokens, d)
 	c.sum, c.known = x.Sum, []int32{x.Token}
 	c.chain.Accept(x.Token)
 	text := ""

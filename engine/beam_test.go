@@ -99,6 +99,31 @@ func TestBeamsStopAtStopStringsAndScoresDescend(t *testing.T) {
 	}
 }
 
+// Given beams with a penalty that changes every choice, then the log
+// probabilities reported are still the model's own: those that decoding greedily
+// after the same tokens reports.
+func TestBeamsReportTheModelsOwnLogProbabilities(t *testing.T) {
+	p := params(0, 1, 10)
+	p.Beams, p.N, p.FrequencyPenalty, p.Logprobs, p.TopLogprobs = 3, 3, 2, true, 20
+	r := engine.Request{Prompt: prompt(3, 9), Params: p}
+	e := hashEngine(t, verifytest.Options{}, engine.Options{})
+	for _, a := range beam(t, e, r) {
+		for i, x := range a.Tokens {
+			q := params(0, 1, 1)
+			q.Logprobs, q.TopLogprobs = true, 20
+			at := one(t, e, engine.Request{Prompt: append(slices.Clone(r.Prompt), a.IDs()[:i]...), Params: q}).Tokens[0]
+			require.Equal(t, at.Top, x.Top)
+			require.Contains(t, at.Top, sampler.TokenLogprob{Token: x.ID, Logprob: x.Logprob})
+		}
+	}
+	r.Params.LogprobsMode = sampler.LogprobsProcessed
+	for _, a := range beam(t, e, r) {
+		for _, x := range a.Tokens {
+			require.Contains(t, x.Top, sampler.TokenLogprob{Token: x.ID, Logprob: x.Logprob})
+		}
+	}
+}
+
 func TestBeamSearchOfABadRequestIsRefused(t *testing.T) {
 	e := hashEngine(t, verifytest.Options{}, engine.Options{})
 	p := params(0, 1, 4)

@@ -1,8 +1,9 @@
 package engine
 
 import (
-	"slices"
 	"strings"
+
+	"surmise/sampler"
 )
 
 // Answer is what a sample came to.
@@ -24,12 +25,15 @@ func (a Answer) IDs() []int32 {
 
 // MeanLogprob is the mean log probability of the answer's tokens; it needs
 // parameters that report log probabilities. Without tokens it is 0.
-func (a Answer) MeanLogprob() float64 {
-	var sum float64
+func (a Answer) MeanLogprob() float64 { return a.scored().MeanLogprob() }
+
+// scored is the answer as best-of sees it.
+func (a Answer) scored() sampler.Answer {
+	out := sampler.Answer{Text: a.Text}
 	for _, t := range a.Tokens {
-		sum += t.Logprob
+		out.Logprobs = append(out.Logprobs, t.Logprob)
 	}
-	return sum / float64(max(len(a.Tokens), 1))
+	return out
 }
 
 // Collector puts the events of a request together.
@@ -63,22 +67,24 @@ func (c *Collector) Add(e Event) {
 // Answers are the samples in order.
 func (c *Collector) Answers() []Answer { return c.answers }
 
-// Best are the n answers with the greatest mean log probability, best first,
-// the earlier sample of equals. With n of all samples it is their order as
+// Best are the n answers chosen by rank, by vote or as drawn, best first; see
+// sampler.Choice. By all of them, or with n of all samples, it is their order as
 // drawn.
-func (c *Collector) Best(n int) []Answer {
-	if n >= len(c.answers) {
-		return c.answers
+func (c *Collector) Best(by sampler.Choice, n int) ([]Answer, error) {
+	if by == sampler.ChooseAll || n >= len(c.answers) {
+		return c.answers, nil
 	}
-	ranked := slices.Clone(c.answers)
-	slices.SortStableFunc(ranked, func(a, b Answer) int {
-		switch x, y := a.MeanLogprob(), b.MeanLogprob(); {
-		case x > y:
-			return -1
-		case x < y:
-			return 1
-		}
-		return 0
-	})
-	return ranked[:n]
+	candidates := make([]sampler.Answer, len(c.answers))
+	for i, a := range c.answers {
+		candidates[i] = a.scored()
+	}
+	chosen, err := by.Best(candidates, n)
+	if err != nil {
+		return nil, err
+	}
+	var out []Answer
+	for _, i := range chosen {
+		out = append(out, c.answers[i])
+	}
+	return out, nil
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -30,6 +31,9 @@ type Options struct {
 	Clock func() time.Time
 	// Warn is told of drafters that fail, once for each kind; nil for nobody.
 	Warn func(message string)
+	// Processor makes the logits processor that a request's custom_params ask
+	// for; without it they are an error.
+	Processor func(custom json.RawMessage) (sampler.Processor, error)
 	// Reference switches the sampler's fast paths off; the text is the same.
 	Reference sampler.Reference
 }
@@ -121,6 +125,22 @@ func environment(target model.Target, text *tokenizer.Tokenizer) sampler.Env {
 	env.Special, env.Piece = text.IsSpecial, text.Piece
 	env.Encode = func(s string) ([]int32, error) { return text.Encode(s, tokenizer.EncodeOptions{}) }
 	return env
+}
+
+// envOf is the environment of a request's samplers.
+func (e *Engine) envOf(p *sampler.Params) (sampler.Env, error) {
+	env := e.env
+	if len(p.CustomParams) == 0 {
+		return env, nil
+	}
+	if e.opts.Processor == nil {
+		return env, &sampler.FieldError{Field: "custom_params", Value: string(p.CustomParams), Want: "none, since no logits processor is registered"}
+	}
+	var err error
+	if env.Processor, err = e.opts.Processor(p.CustomParams); err != nil {
+		return env, fmt.Errorf("custom_params: %w", err)
+	}
+	return env, nil
 }
 
 // Target is the target the engine decodes on.

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"math"
 	"strings"
@@ -87,18 +88,73 @@ func TestSamplesShareThePromptAndTheFirstIsThatOfOne(t *testing.T) {
 
 func TestBestOfKeepsTheLikeliestSamples(t *testing.T) {
 	p := params(1.5, 7, 20)
-	p.N, p.BestOf, p.Logprobs = 2, 5, true
+	p.N, p.BestOf = 2, 5
 	c := engine.NewCollector(5)
 	e := hashEngine(t, verifytest.Options{}, engine.Options{})
 	require.NoError(t, e.Run(context.Background(), engine.Request{Prompt: prompt(1, 5), Params: p, Emit: c.Add}))
-	best := c.Best(2)
+	best, err := c.Best(sampler.ChooseRank, 2)
+	require.NoError(t, err)
 	require.Len(t, best, 2)
+	require.Less(t, best[0].MeanLogprob(), 0.0, "log probabilities are there though none were asked for")
 	require.GreaterOrEqual(t, best[0].MeanLogprob(), best[1].MeanLogprob())
 	for _, a := range c.Answers() {
 		if a.Sample != best[0].Sample && a.Sample != best[1].Sample {
 			require.LessOrEqual(t, a.MeanLogprob(), best[1].MeanLogprob())
 		}
 	}
+	all, err := c.Best(sampler.ChooseAll, 2)
+	require.NoError(t, err)
+	require.Equal(t, c.Answers(), all)
+	_, err = c.Best("luck", 2)
+	require.ErrorContains(t, err, "luck")
+}
+
+func TestAVoteGoesToTheAnswerMostSamplesCameTo(t *testing.T) {
+	c := engine.NewCollector(3)
+	for i, text := range []string{"It is 7.", "So: 42", `thus \boxed{42}`} {
+		token := engine.Token{ID: 1, Logprob: -float64(i + 1)}
+		c.Add(engine.Event{Sample: i, Text: text, Token: &token})
+		c.Add(engine.Event{Sample: i, Finish: &engine.Finish{Reason: engine.Stop}})
+	}
+	best, err := c.Best(sampler.ChooseVote, 1)
+	require.NoError(t, err)
+	require.Equal(t, "So: 42", best[0].Text)
+}
+
+// Given a registered processor, its custom_params reach it and what it does to
+// the logits decides; without one, custom_params are an error.
+func TestCustomParamsGoToTheRegisteredProcessor(t *testing.T) {
+	r := engine.Request{Prompt: prompt(1, 5), Params: params(0.8, 7, 20)}
+	r.Params.CustomParams = json.RawMessage(`{"only": 3}`)
+	r.Emit = func(engine.Event) {}
+	err := hashEngine(t, verifytest.Options{}, engine.Options{}).Run(context.Background(), r)
+	require.ErrorContains(t, err, `custom_params: {"only": 3}`)
+	o := engine.Options{Processor: func(custom json.RawMessage) (sampler.Processor, error) {
+		var p onlyToken
+		err := json.Unmarshal(custom, &p)
+		return p, err
+	}}
+	lookup, err := promptlookup.New(promptlookup.Options{MinMatch: 1})
+	require.NoError(t, err)
+	r.Drafter = lookup
+	for _, x := range one(t, hashEngine(t, verifytest.Options{}, o), r).Tokens {
+		require.EqualValues(t, 3, x.ID)
+	}
+	r.Params.CustomParams = json.RawMessage(`{"only": "three"}`)
+	err = hashEngine(t, verifytest.Options{}, o).Run(context.Background(), r)
+	require.ErrorContains(t, err, "custom_params: ")
+}
+
+// onlyToken is a processor that leaves one token.
+type onlyToken struct{ Only int }
+
+func (p onlyToken) Process(logits []float32, _ []int32) error {
+	for i := range logits {
+		if i != p.Only {
+			logits[i] = float32(math.Inf(-1))
+		}
+	}
+	return nil
 }
 
 func TestAPromptThatWasSeenBeforeIsFoundInTheCacheAndStillDrafted(t *testing.T) {

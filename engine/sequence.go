@@ -43,11 +43,17 @@ type sequence struct {
 // open makes the samples of a request. One of them owns the prompt, the others
 // wait to be forked from it.
 func (e *Engine) open(ctx context.Context, r Request) ([]*sequence, error) {
+	if r.Params.Candidates() > r.Params.N {
+		r.Params.Logprobs = true // to choose by
+	}
+	env, err := e.envOf(&r.Params)
+	if err != nil {
+		return nil, err
+	}
 	var samples []*sequence
 	for i := range r.Params.Candidates() {
 		s := &sequence{engine: e, ctx: ctx, request: &r, index: i, limit: e.Limit(len(r.Prompt), r.Params.MaxNewTokens)}
-		var err error
-		if s.chain, err = sampler.NewChain(r.Params, e.env, r.Prompt, i); err == nil {
+		if s.chain, err = sampler.NewChain(r.Params, env, r.Prompt, i); err == nil {
 			s.out, err = e.newStream(&r, i, s.limit)
 		}
 		if err != nil {

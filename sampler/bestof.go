@@ -3,6 +3,7 @@ package sampler
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -38,7 +39,7 @@ func (a Answer) MeanLogprob() float64 {
 }
 
 // Best returns the indices of the n chosen answers, best first; equal ones in
-// order of index. An unknown choice is an error that lists the choices.
+// order of index. An answer without tokens has the least rank. An unknown choice is an error that lists the choices.
 func (c Choice) Best(answers []Answer, n int) ([]int, error) {
 	index := make([]int, len(answers))
 	votes := map[string]int{}
@@ -46,7 +47,13 @@ func (c Choice) Best(answers []Answer, n int) ([]int, error) {
 		index[i] = i
 		votes[FinalAnswer(a.Text)]++
 	}
-	byMean := func(i, j int) int { return cmp.Compare(answers[j].MeanLogprob(), answers[i].MeanLogprob()) }
+	mean := func(a Answer) float64 {
+		if len(a.Logprobs) == 0 {
+			return math.Inf(-1) // nothing is no good answer
+		}
+		return a.MeanLogprob()
+	}
+	byMean := func(i, j int) int { return cmp.Compare(mean(answers[j]), mean(answers[i])) }
 	switch c {
 	case ChooseAll:
 	case ChooseRank:

@@ -203,6 +203,7 @@ func TestBestOf(t *testing.T) {
 		{`thus \boxed{42}`, []float64{-3}},
 		{"x = 42", []float64{-2, -2}},
 		{"I don't know", []float64{-.5}},
+		{"", nil},
 	}
 	for choice, want := range map[Choice][]int{ChooseRank: {3, 0}, ChooseVote: {2, 1}, ChooseAll: {0, 1}} {
 		got, err := choice.Best(answers, 2)

@@ -27,6 +27,9 @@ func (c *Chain) edit(s *scratch, r *row) error {
 			return err
 		}
 		e.all = true
+		if c.constraint != nil {
+			c.banMasked(e) // whatever the processor wrote there
+		}
 	}
 	c.penalize(e)
 	if c.core.params.IgnoreEOS || c.outLen < c.core.params.MinNewTokens {
@@ -251,6 +254,13 @@ func (c *Chain) constrain(e *editor, k Constraint) error {
 	if err := k.Allowed(mask); err != nil {
 		return err
 	}
+	c.banMasked(e)
+	return nil
+}
+
+// banMasked bans the tokens whose bits the constraint has not set.
+func (c *Chain) banMasked(e *editor) {
+	mask := c.mask[:(len(e.row.z)+63)/64]
 	for b, bits := range mask {
 		if bits == math.MaxUint64 {
 			continue
@@ -262,5 +272,4 @@ func (c *Chain) constrain(e *editor, k Constraint) error {
 		}
 	}
 	e.all = true
-	return nil
 }

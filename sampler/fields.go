@@ -125,6 +125,7 @@ func Fields() []Field {
 		{Name: "seed", Aliases: []string{"sampling_seed"}, Kind: KindSeed, Where: InCommand | InServer, Valid: "0 to 2⁶⁴−1; -1 or absent is random", Help: "seed of the noise; -1 chooses one and reports it", target: func(p *Params) any { return &p.Seed }},
 		{Name: "n", Flag: "samples", Kind: KindInt, Range: Range{Min: 1, Max: 128}, Where: InCommand, Off: "1", Help: "number of answers", target: func(p *Params) any { return &p.N }},
 		{Name: "best_of", Kind: KindInt, Range: Range{Min: 1, Max: 128}, Where: InCommand, Valid: "1 to 128, at least n", Off: "n", Help: "number of samples the answers are chosen from", target: func(p *Params) any { return &p.BestOf }},
+		{Name: "best_of_by", Kind: KindChoice, Oneof: []string{string(ChooseRank), string(ChooseVote), string(ChooseAll)}, Where: InCommand, Off: "best_of = n", Help: "rank: best mean log probability; vote: majority of final answers; all: every sample", target: func(p *Params) any { return (*string)(&p.BestOfBy) }},
 		{Name: "beams", Kind: KindInt, Range: Range{Min: 1, Max: 64}, Where: InCommand, Off: "1", Help: "width of beam search", target: func(p *Params) any { return &p.Beams }},
 		{Name: "length_penalty", Kind: KindFloat, Range: unit, Where: InCommand, Off: "beams 1", Help: "beam scores are divided by length to this power", target: func(p *Params) any { return &p.LengthPenalty }},
 		{Name: "beam_groups", Kind: KindInt, Range: Range{Min: 1, Max: 64}, Where: InCommand, Valid: "a divisor of beams", Off: "1", Help: "groups of beams that are kept different from each other", target: func(p *Params) any { return &p.BeamGroups }},
@@ -138,10 +139,10 @@ func Fields() []Field {
 		{Name: "json_schema", Kind: KindJSON, Where: InCommand, Valid: "a JSON schema; at most one of json_schema, regex, ebnf", Off: "none", Help: "constrain the output to a JSON schema", target: func(p *Params) any { return &p.JSONSchema }},
 		{Name: "regex", Kind: KindString, Where: InCommand, Valid: "at most one of json_schema, regex, ebnf", Off: "none", Help: "constrain the output to a regular expression", target: func(p *Params) any { return &p.Regex }},
 		{Name: "ebnf", Aliases: []string{"grammar"}, Kind: KindString, Where: InCommand, Valid: "at most one of json_schema, regex, ebnf", Off: "none", Help: "constrain the output to a grammar", target: func(p *Params) any { return &p.EBNF }},
-		{Name: "logprobs", Kind: KindLogprobs, Where: InCommand, Valid: "true, false, or a number for top_logprobs", Off: "false", Help: "report the log probability of each token", target: func(p *Params) any { return &p.Logprobs }},
-		{Name: "top_logprobs", Kind: KindInt, Range: Range{Min: 0, Max: 20}, Where: InCommand, Off: "0", Help: "report this many most likely tokens beside it", target: func(p *Params) any { return &p.TopLogprobs }},
+		{Name: "logprobs", Kind: KindLogprobs, Where: InCommand, Valid: "true, false, or 0 to 20 for top_logprobs", Off: "false", Help: "report the log probability of each token", target: func(p *Params) any { return &p.Logprobs }},
+		{Name: "top_logprobs", Kind: KindInt, Range: Range{Min: 0, Max: 20}, Where: InCommand, Valid: "[0, 20]; with logprobs", Off: "0", Help: "report this many most likely tokens beside it", target: func(p *Params) any { return &p.TopLogprobs }},
 		{Name: "logprobs_mode", Kind: KindChoice, Oneof: []string{string(LogprobsRaw), string(LogprobsProcessed)}, Where: InCommand | InServer, Help: "raw: of the model; processed: of what was drawn from", target: func(p *Params) any { return (*string)(&p.LogprobsMode) }},
-		{Name: "custom_params", Kind: KindJSON, Where: 0, Valid: "an object", Off: "none", Help: "handed to a registered logits processor", target: func(p *Params) any { return &p.CustomParams }},
+		{Name: "custom_params", Kind: KindJSON, Where: 0, Valid: "an object; a logits processor must be registered", Off: "none", Help: "handed to a registered logits processor", target: func(p *Params) any { return &p.CustomParams }},
 	}
 	for i := range f {
 		f[i].complete()

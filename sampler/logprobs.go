@@ -85,6 +85,36 @@ func (c *Chain) listTop(keys []key, n int, top, invT float32, logS float64, d *D
 	d.Top = c.top
 }
 
+// Report returns for each of tokens what Sample reports in mode raw when it
+// draws it: its log probability in the model's own distribution, and the
+// distribution's top. The lists are new and shared between the draws.
+func (c *Chain) Report(logits []float32, tokens []int32) ([]Draw, error) {
+	if len(logits) != c.core.env.Vocab {
+		return nil, errLogits(len(logits), c.core.env.Vocab)
+	}
+	s := c.core.pool.get(len(logits))
+	defer c.core.pool.put(s)
+	r, err := s.load(logits, false, 1)
+	if err != nil {
+		return nil, err
+	}
+	total, _ := r.mass()
+	logS := log(float64(total) / vocab.One)
+	var top Draw
+	if n := c.core.params.TopLogprobs; n > 0 {
+		best := *r
+		best.narrow(s.topK(r, n))
+		c.top = c.top[:0]
+		c.listTop(s.sorted(&best), n, r.max, 1, logS, &top)
+		top.Top = slices.Clone(top.Top)
+	}
+	out := make([]Draw, len(tokens))
+	for i, t := range tokens {
+		out[i] = Draw{t, float64(r.z[t]-r.max) - logS, top.Top}
+	}
+	return out, nil
+}
+
 // Top appends to dst the n most likely tokens after masks, bias and penalties
 // (no filter, no temperature), best first, with the log of their probability in
 // that distribution: what a beam search extends beams with.

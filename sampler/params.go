@@ -58,6 +58,8 @@ type Params struct {
 
 	N      int
 	BestOf int // 0 stands for N
+	// BestOfBy is how the N answers are chosen from BestOf samples.
+	BestOfBy Choice
 
 	Beams            int
 	LengthPenalty    float64
@@ -124,7 +126,7 @@ func Default() Params {
 		DRYBase: 1.75, DRYAllowedLength: 2, DRYPenaltyLastN: -1,
 		DynatempExponent: 1, MirostatTau: 5, MirostatEta: 0.1,
 		AdaptiveTarget: -1, AdaptiveDecay: 0.9,
-		Order: OrderLlama, N: 1, Beams: 1, LengthPenalty: 0.65, BeamGroups: 1,
+		Order: OrderLlama, N: 1, BestOfBy: ChooseRank, Beams: 1, LengthPenalty: 0.65, BeamGroups: 1,
 		MaxNewTokens: -1, LogprobsMode: LogprobsRaw,
 	}
 }

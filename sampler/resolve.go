@@ -9,8 +9,10 @@ import (
 // resolve turns texts into token ids and finds out what state is needed.
 func (c *core) resolve() error {
 	p := &c.params
-	if g := p.Constrained(); g != "" && c.env.Constraint == nil {
-		return &FieldError{g, "a constraint", "no constraint: structured output is not there yet"}
+	if c.env.Constraint == nil {
+		if err := p.CheckBuilt(); err != nil {
+			return err
+		}
 	}
 	for _, id := range c.env.EOS {
 		if id >= 0 && int(id) < c.env.Vocab {

@@ -1,6 +1,7 @@
 package sampler
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 
@@ -53,6 +54,8 @@ func (f *Field) check(p *Params) error {
 			}
 			return f.bad(strconv.Quote(*t))
 		}
+	case *json.RawMessage:
+		return f.checkJSON(*t)
 	case *[]int32:
 		for _, id := range *t {
 			if id < 0 {
@@ -69,12 +72,40 @@ func (f *Field) check(p *Params) error {
 	return nil
 }
 
+// checkJSON takes objects, and for a schema true and false, which are schemas.
+func (f *Field) checkJSON(raw json.RawMessage) error {
+	if len(raw) == 0 {
+		return nil
+	}
+	var v any
+	if json.Unmarshal(raw, &v) == nil {
+		switch v.(type) {
+		case map[string]any:
+			return nil
+		case bool:
+			if f.Name == "json_schema" {
+				return nil
+			}
+		}
+	}
+	return f.bad(string(raw))
+}
+
 func (p *Params) checkTogether() error {
 	if p.BestOf != 0 && p.BestOf < p.N {
 		return &FieldError{"best_of", strconv.Itoa(p.BestOf), fmt.Sprintf("at least n, which is %d", p.N)}
 	}
 	if p.Beams%p.BeamGroups != 0 {
 		return &FieldError{"beam_groups", strconv.Itoa(p.BeamGroups), fmt.Sprintf("a divisor of beams, which is %d", p.Beams)}
+	}
+	if p.Beams > 1 && p.N > p.Beams {
+		return &FieldError{"n", strconv.Itoa(p.N), fmt.Sprintf("at most beams, which is %d", p.Beams)}
+	}
+	if p.Beams > 1 && p.BestOf > p.N {
+		return &FieldError{"best_of", strconv.Itoa(p.BestOf), "no best_of beside beams: a beam search chooses by itself"}
+	}
+	if p.TopLogprobs > 0 && !p.Logprobs {
+		return &FieldError{"top_logprobs", strconv.Itoa(p.TopLogprobs), "0 without logprobs"}
 	}
 	if p.MaxNewTokens >= 0 && p.MinNewTokens > p.MaxNewTokens {
 		return &FieldError{"min_new_tokens", strconv.Itoa(p.MinNewTokens), fmt.Sprintf("0 to max_new_tokens, which is %d", p.MaxNewTokens)}
@@ -118,6 +149,14 @@ func (p *Params) checkGrammar() error {
 			return &FieldError{g.name, "beside " + given, "at most one of json_schema, regex and ebnf"}
 		}
 		given = g.name
+	}
+	return nil
+}
+
+// CheckBuilt refuses what is checked but cannot be done yet: structured output.
+func (p *Params) CheckBuilt() error {
+	if g := p.Constrained(); g != "" {
+		return fmt.Errorf("%s: structured output is not built yet", g)
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ type benchFlags struct {
 // perRequest are parameters that experiments do not offer: they decode one
 // sample of every request, and report no log probabilities.
 var perRequest = []string{
-	"n", "best_of", "beams", "length_penalty", "beam_groups", "diversity_penalty", "rank",
+	"n", "best_of", "best_of_by", "beams", "length_penalty", "beam_groups", "diversity_penalty",
 	"logprobs", "top_logprobs", "logprobs_mode", "custom_params", "json_schema", "regex", "ebnf",
 }
 

@@ -89,6 +89,9 @@ func (a *app) finishSampling(f *samplingFlags) error {
 	if err := f.params.Validate(); err != nil {
 		return usage(err)
 	}
+	if err := f.params.CheckBuilt(); err != nil {
+		return usage(err)
+	}
 	f.params.FixSeed(a.random)
 	return nil
 }

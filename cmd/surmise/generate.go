@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -50,6 +51,9 @@ func (a *app) generate(cmd *cobra.Command, f *generateFlags) error {
 	}
 	if err := a.finishSampling(&f.sampling); err != nil {
 		return err
+	}
+	if f.sampling.params.Logprobs && !f.json {
+		return usage(errors.New("--logprobs without --json, which shows them: add --json"))
 	}
 	text, ids, err := f.prompt.read(cmd, a.stdin)
 	if err != nil {
@@ -120,7 +124,11 @@ func (a *app) answer(ctx context.Context, in *engine.Instance, f *generateFlags,
 		return err
 	}
 	// A beam search may find fewer answers than were asked for.
-	answers := slices.DeleteFunc(slices.Clone(collected.Best(p.N)), func(x engine.Answer) bool { return x.Finish.Reason == "" })
+	best, err := collected.Best(p.BestOfBy, p.N)
+	if err != nil {
+		return err
+	}
+	answers := slices.DeleteFunc(slices.Clone(best), func(x engine.Answer) bool { return x.Finish.Reason == "" })
 	for _, x := range answers {
 		if x.Finish.Err != nil {
 			return x.Finish.Err

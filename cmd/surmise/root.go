@@ -116,7 +116,7 @@ func (a *app) alias(flag string, names ...string) {
 // noArgs refuses arguments that are not flags.
 func noArgs(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usage(fmt.Errorf("argument %q is not a flag: a prompt is given with --prompt", args[0]))
+		return usage(fmt.Errorf("argument %q is not a flag: a prompt is given with --prompt, and the number of a flag that can do without one with =, as in --logprobs=5", args[0]))
 	}
 	return nil
 }

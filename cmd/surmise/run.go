@@ -36,7 +36,7 @@ func (a *app) runCommand() *cobra.Command {
 	}
 	a.addModel(cmd, &f.model)
 	err := a.addSampling(cmd, &f.sampling, sampler.ProfileRun,
-		"n", "best_of", "beams", "length_penalty", "beam_groups", "diversity_penalty", "logprobs", "top_logprobs", "logprobs_mode")
+		"n", "best_of", "best_of_by", "beams", "length_penalty", "beam_groups", "diversity_penalty", "logprobs", "top_logprobs", "logprobs_mode")
 	cmd.Flags().StringVar(&f.system, "system", "", "system message")
 	cmd.Flags().BoolVar(&f.showDrafts, "show-drafts", false, "colour accepted proposals by the kind that made them, on a terminal")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
