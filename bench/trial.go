@@ -41,12 +41,16 @@ func (c Config) Label() string {
 	if c.Plain() {
 		return "plain"
 	}
-	s := c.Kind
-	if c.Draft != "" {
-		d := strings.TrimRight(c.Draft, "/")
-		s += "(" + d[strings.LastIndexByte(d, '/')+1:] + ")"
+	return c.Drafter() + " k=" + c.Width
+}
+
+// Drafter is the kind with the last part of the draft model's path.
+func (c Config) Drafter() string {
+	if c.Draft == "" {
+		return c.Kind
 	}
-	return s + " k=" + c.Width
+	d := strings.TrimRight(c.Draft, "/")
+	return c.Kind + "(" + d[strings.LastIndexByte(d, '/')+1:] + ")"
 }
 
 // Trial is one request decoded in one way. Times are in seconds.

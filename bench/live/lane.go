@@ -67,6 +67,8 @@ type LaneSetup struct {
 	Warn  func(string)
 	// Reference switches the sampler's fast paths off.
 	Reference sampler.Reference
+	// Wrap, if set, puts a policy around the width's.
+	Wrap func(drafter.Width) drafter.Width
 }
 
 // NewLane makes a lane. The error is that of a width that is none.
@@ -81,6 +83,9 @@ func NewLane(s LaneSetup) (*Lane, error) {
 		}
 		if _, own := o.Width.(drafter.Own); own {
 			o.Width = drafter.NewAuto(drafter.NewCosts(s.Costs), drafter.MaxWidth)
+		}
+		if s.Wrap != nil {
+			o.Width = s.Wrap(o.Width)
 		}
 		l.counters = drafter.NewCounters(s.Drafter.Contract())
 		o.Counters = l.counters

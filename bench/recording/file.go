@@ -218,8 +218,8 @@ func (r *Recording) Hidden(i *Item) ([][]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	if end := i.Hidden.Offset + i.Hidden.size(&r.Header); end > info.Size() {
-		return nil, fmt.Errorf("item %s: hidden states up to byte %d, but the file has %d", i.ID, end, info.Size())
+	if size := i.Hidden.size(&r.Header); size > info.Size() || i.Hidden.Offset > info.Size()-size {
+		return nil, fmt.Errorf("item %s: hidden states of %d bytes from %d on, but the file has %d", i.ID, size, i.Hidden.Offset, info.Size())
 	}
 	buf := make([]byte, i.Hidden.size(&r.Header))
 	if _, err := io.ReadFull(io.NewSectionReader(r.hidden, i.Hidden.Offset, int64(len(buf))), buf); err != nil {

@@ -113,6 +113,9 @@ func (h *Header) check() error {
 	case len(h.Layers) > s.Layers+1 || len(h.Layers) > 0 && s.Hidden == 0:
 		return bad("hidden_layers", h.Layers, "layers of the target")
 	}
+	if h.Spec.Hidden*len(h.Layers) > 1<<26 {
+		return bad("hidden_layers", h.Layers, "at most 2²⁶ values a token")
+	}
 	for i, l := range h.Layers {
 		if l < 0 || l > h.Spec.Layers || slices.Contains(h.Layers[:i], l) {
 			return bad("hidden_layers", h.Layers, fmt.Sprintf("different layers from 0 to %d", h.Spec.Layers))

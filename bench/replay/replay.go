@@ -37,6 +37,9 @@ type Options struct {
 	Tokenizer *tokenizer.Tokenizer
 	// Costs predict times; nil for the recording's own.
 	Costs *bench.Costs
+	// Draft predicts the time of drafting. Without it drafting is timed, by Now;
+	// with it Now is not looked at.
+	Draft *DraftCosts
 	// Now is the clock by which drafting is timed.
 	Now  func() time.Time
 	Warn func(string)
@@ -61,6 +64,11 @@ func New(r *recording.Recording, o Options) (*Player, error) {
 		o.Costs = r.Header.Costs
 	}
 	watch := &clock{now: o.Now}
+	var wrap func(drafter.Width) drafter.Width
+	if o.Draft != nil {
+		watch.now = func() time.Time { return time.Time{} }
+		wrap = func(w drafter.Width) drafter.Width { return newPaced(w, o.Draft, watch, o.Drafter) }
+	}
 	target, err := newTarget(&r.Header, o.Costs, watch)
 	if err != nil {
 		return nil, err
@@ -74,7 +82,7 @@ func New(r *recording.Recording, o Options) (*Player, error) {
 	}
 	out.lane, err = live.NewLane(live.LaneSetup{
 		Config: o.Config, Target: target, Tokenizer: words, Drafter: o.Drafter, Params: p,
-		Costs: o.Costs.Table(), Now: watch.Now, Warn: o.Warn,
+		Costs: o.Costs.Table(), Now: watch.Now, Warn: o.Warn, Wrap: wrap,
 	})
 	if err != nil {
 		return nil, errors.Join(err, target.Close())

@@ -181,37 +181,50 @@ func (r *benchRun) run(ctx context.Context, cmd *cobra.Command, contenders []con
 	return failed
 }
 
-// lanes opens a drafter for every way of decoding at a temperature.
+// lanes are those of all ways of decoding at a temperature.
 func (r *benchRun) lanes(contenders []contender, temperature float64, curves *bench.Costs) ([]*live.Lane, error) {
-	a := r.app
-	var lanes []*live.Lane
-	add := func(c bench.Config, d *engine.Draft) error {
-		s := live.LaneSetup{
-			Config: c, Target: r.in.Model, Tokenizer: r.in.Tokenizer, Params: r.flags.sampling.params, Costs: curves.Table(),
-			Now: a.now, Warn: a.warn, Reference: sampler.ReferenceFromEnv(a.getenv),
-		}
-		if d != nil {
-			s.Drafter = d.Drafter
-		}
-		l, err := live.NewLane(s)
-		lanes = append(lanes, l)
-		return err
+	f := &r.flags.drafts
+	plain := bench.Config{Kind: bench.None, Temperature: temperature}
+	var ways []way
+	for n, c := range f.ways(contenders, temperature)[1:] {
+		ways = append(ways, way{c, contenders[n/len(f.widths)].setup})
 	}
-	ways := r.flags.drafts.ways(contenders, temperature)
-	if err := add(ways[0], nil); err != nil {
-		return nil, err
+	lanes, drafts, err := r.app.lanes(r.in, plain, ways, r.flags.sampling.params, curves)
+	r.drafts = append(r.drafts, drafts...)
+	return lanes, err
+}
+
+// way is a way of decoding with the setup of its drafter.
+type way struct {
+	config bench.Config
+	draft  engine.DraftSetup
+}
+
+// lanes makes the lanes of plain decoding and of ways with a drafter. The
+// drafters are to be closed also after an error.
+func (a *app) lanes(in *engine.Instance, plain bench.Config, ways []way, p sampler.Params, curves *bench.Costs) (lanes []*live.Lane, drafts []*engine.Draft, err error) {
+	s := live.LaneSetup{
+		Config: plain, Target: in.Model, Tokenizer: in.Tokenizer, Params: p, Costs: curves.Table(),
+		Now: a.now, Warn: a.warn, Reference: sampler.ReferenceFromEnv(a.getenv),
 	}
-	for n, c := range ways[1:] {
-		d, err := engine.OpenDraft(a.kinds, contenders[n/len(r.flags.drafts.widths)].setup, r.in.Basis(), a.warn)
+	l, err := live.NewLane(s)
+	if err != nil {
+		return nil, nil, err
+	}
+	lanes = append(lanes, l)
+	for _, w := range ways {
+		d, err := engine.OpenDraft(a.kinds, w.draft, in.Basis(), a.warn)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", c, err)
+			return lanes, drafts, fmt.Errorf("%s: %w", w.config, err)
 		}
-		r.drafts = append(r.drafts, d)
-		if err := add(c, d); err != nil {
-			return nil, err
+		drafts = append(drafts, d)
+		s.Config, s.Drafter = w.config, d.Drafter
+		if l, err = live.NewLane(s); err != nil {
+			return lanes, drafts, err
 		}
+		lanes = append(lanes, l)
 	}
-	return lanes, nil
+	return lanes, drafts, nil
 }
 
 // describe fills in what the run is.
