@@ -21,7 +21,7 @@ const (
 	// CacheFull: the drafter's memory for context is used up by other rows.
 	CacheFull drafter.Reason = "draft_cache"
 	// Unsure: the drafter's confidence in its first slot is too low to pay.
-	Unsure drafter.Reason = "unsure"
+	Unsure = drafter.Unsure
 )
 
 // Contract is the kind's contract.

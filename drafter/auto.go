@@ -27,8 +27,8 @@ type Auto struct {
 	round autoRound
 
 	slots []slot
-	depth []int
 	kept  verdict
+	guard guard
 }
 
 // autoKind is what is known of a kind.
@@ -55,11 +55,13 @@ type autoRow struct {
 	survival survival
 	kind     *autoKind // whose proposals take time
 	composed bool      // other proposals come for nothing
+	most     int       // tokens the kind ever proposes
 	begun    bool      // was asked before
 	seen     int       // round it was last in
 
 	// Of the round under way.
-	asked  int // budget given to the kind
+	asked  int  // budget given to the kind
+	worked bool // the kind was at work for it
 	trying bool
 	owed   int
 	width  int // slots chosen
@@ -71,6 +73,7 @@ type autoRow struct {
 	compared int
 	chances  []float32 // confidences
 	match    int
+	short    bool // fewer than asked for: the kind was not sure of the next
 }
 
 // autoRound is the round under way.
@@ -129,7 +132,7 @@ func (a *Auto) row(seq Seq) *autoRow {
 	s := a.rows[seq]
 	if s == nil {
 		c := seq.Drafter().Contract()
-		s = &autoRow{seq: seq, composed: len(c.Parts) > 0}
+		s = &autoRow{seq: seq, composed: len(c.Parts) > 0, most: c.MaxWidth}
 		s.owing, _ = seq.(Owing)
 		name := c.Kind
 		if s.composed {
@@ -173,7 +176,7 @@ func (a *Auto) begin(rows []*Row) {
 			s.kind.present = true
 			s.kind.until = max(s.kind.until-1, 0)
 		}
-		s.seen, s.asked, s.trying, s.owed, s.width = a.round.number, 0, false, 0, 0
+		s.seen, s.asked, s.worked, s.trying, s.owed, s.width = a.round.number, 0, false, false, 0, 0
 		a.round.rows = append(a.round.rows, s)
 		a.round.base += len(r.Known)
 	}
@@ -184,9 +187,13 @@ func (a *Auto) Ask(rows []*Row) {
 	a.begin(rows)
 	plain := a.costs.Verify(a.round.base)
 	open := false // a row's width is to be decided
+	a.guard.begin(len(rows))
 	for n, r := range rows {
 		s := a.round.rows[n]
 		r.Budget = min(r.Budget, a.limit)
+		if s.most > 0 {
+			r.Budget = min(r.Budget, s.most)
+		}
 		r.Floor, r.Steps = 0, 0
 		switch {
 		case r.Budget <= 0:
@@ -204,7 +211,7 @@ func (a *Auto) Ask(rows []*Row) {
 		}
 	}
 	rate := 0.0
-	if open && !a.stands(rows) {
+	if open && !a.guard.holds() && !a.stands(rows) {
 		rate = a.divide(rows)
 	}
 	for n, r := range rows {
@@ -259,7 +266,6 @@ func (a *Auto) give(r *Row, s *autoRow, plain, rate float64) {
 	}
 	s.asked = s.width
 	if s.asked > 0 {
-		k.deepest = max(k.deepest, s.asked)
 		k.owed += s.owed
 	}
 	switch {

@@ -7,17 +7,12 @@ func (a *Auto) Trim(rows []*Row) {
 	for n, r := range rows {
 		s := a.round.rows[n]
 		s.width = 0
+		a.worked(s, r)
 		if len(r.Proposal) == 0 {
 			continue
 		}
 		proposed = true
-		s.first, s.compared = r.Position+len(r.Known), 0
-		s.tokens = append(s.tokens[:0], r.Proposal...)
-		s.chances = append(s.chances[:0], r.Confidence...)
-		s.match, s.source = r.Match, s.kind
-		if r.Source != "" && r.Source != s.kind.name {
-			s.source = a.kind(r.Source)
-		}
+		s.take(r, a)
 		chance := 1.0
 		for i := range r.Proposal {
 			if chance *= s.chance(i); chance < hopeless {
@@ -29,7 +24,10 @@ func (a *Auto) Trim(rows []*Row) {
 	if !proposed {
 		return
 	}
-	chosen, _ := a.best(len(rows), false)
+	chosen := 0
+	if !a.guard.holds() {
+		chosen, _ = a.best(len(rows), false)
+	}
 	for _, s := range a.slots[:chosen] {
 		r := a.round.rows[s.row]
 		r.width = max(r.width, s.i+1)
@@ -45,6 +43,36 @@ func (a *Auto) Trim(rows []*Row) {
 			r.Decline = Unprofitable
 		}
 	}
+}
+
+// worked notes whether the kind that takes time was at work for a row.
+func (a *Auto) worked(s *autoRow, r *Row) {
+	s.worked = s.asked > 0 && !s.kind.copies && (!s.composed || r.Source == s.kind.name)
+	if !s.worked {
+		return
+	}
+	// One more was drafted where confidence fell.
+	s.kind.deepest = max(s.kind.deepest, min(len(r.Proposal)+1, s.asked))
+	if len(r.Proposal) > 0 || r.Err != nil {
+		return
+	}
+	// A slot that was asked for in vain did not survive.
+	s.survival.vain(0)
+	if r.Decline == Unsure {
+		s.kind.survival.vain(0)
+	}
+}
+
+// take copies the row's proposal, to compare it with what will be said.
+func (s *autoRow) take(r *Row, a *Auto) {
+	s.first, s.compared = r.Position+len(r.Known), 0
+	s.tokens = append(s.tokens[:0], r.Proposal...)
+	s.chances = append(s.chances[:0], r.Confidence...)
+	s.match, s.source = r.Match, s.kind
+	if r.Source != "" && r.Source != s.kind.name {
+		s.source = a.kind(r.Source)
+	}
+	s.short = s.worked && len(r.Proposal) < s.asked
 }
 
 // chance is that of token i of the row's proposal.
@@ -67,7 +95,8 @@ func (a *Auto) Learn(outcomes []*Outcome, cost Cost) {
 	if cost.Tokens > 0 && a.round.base >= cost.Rows {
 		a.costs.LearnVerify(cost.Tokens, cost.Verify)
 	}
-	n := 0
+	n, tokens := 0, 0
+	drafted, tried := false, false
 	for _, o := range outcomes {
 		// Outcomes come in the order of rows, with those of others between them.
 		for n < len(a.round.rows) && a.round.rows[n].seq != o.Seq {
@@ -78,6 +107,9 @@ func (a *Auto) Learn(outcomes []*Outcome, cost Cost) {
 		}
 		s := a.round.rows[n]
 		right := a.compare(s, o)
+		tokens += len(o.Committed)
+		drafted = drafted || len(o.Proposed) > 0 || s.worked
+		tried = tried || s.trying
 		if s.trying {
 			if right > 0 {
 				s.kind.wait = firstWait
@@ -90,6 +122,9 @@ func (a *Auto) Learn(outcomes []*Outcome, cost Cost) {
 			delete(a.rows, o.Seq)
 		}
 	}
+	if !tried && cost.Rows == len(a.round.rows) {
+		a.guard.learn(drafted, tokens, (cost.Verify + cost.Sample + cost.Draft).Seconds())
+	}
 	a.spend(cost)
 	a.forget()
 }
@@ -100,7 +135,7 @@ func (a *Auto) spend(cost Cost) {
 	var worked *autoKind
 	alone, tried, begun := true, false, true
 	for _, s := range a.round.rows {
-		if s.asked == 0 || s.kind.copies {
+		if !s.worked {
 			continue
 		}
 		alone = alone && (worked == nil || worked == s.kind)
@@ -147,7 +182,7 @@ func (a *Auto) compare(s *autoRow, o *Outcome) int {
 			if at > len(o.Committed) {
 				return right // what follows is not known yet
 			}
-			s.tokens = s.tokens[:0] // the drafter was away when it was said
+			s.tokens, s.short = s.tokens[:0], false // the row was away when it was said
 			return right
 		case at < len(o.Committed):
 			said = o.Committed[at]
@@ -162,10 +197,15 @@ func (a *Auto) compare(s *autoRow, o *Outcome) int {
 			a.kept.valid = a.kept.valid && said != token // good news: decide anew
 		}
 		if said != token {
-			s.tokens = s.tokens[:0]
+			s.tokens, s.short = s.tokens[:0], false
 			return right
 		}
 		right++
+	}
+	if s.short {
+		s.short = false
+		s.survival.vain(s.compared)
+		s.source.survival.vain(s.compared)
 	}
 	s.tokens = s.tokens[:0]
 	return right

@@ -16,6 +16,9 @@ const (
 	NothingLeft Reason = "nothing_left"
 	// Unprofitable: the width policy expects a plain step to be faster.
 	Unprofitable Reason = "unprofitable"
+	// Unsure: the drafter's own confidence in its first token is too low to pay.
+	// Kinds that know their confidence have a rule for it.
+	Unsure Reason = "unsure"
 	// Failed: the drafter failed on this sequence and was dropped from it.
 	Failed Reason = "failed"
 )

@@ -18,15 +18,17 @@ type Costs struct {
 	draft   map[string]*draftCost
 }
 
-// Rounds are told apart by their number of tokens, exactly up to 64 and in ever
-// wider bins beyond.
-const costBins = 64 + 16
+// Rounds are told apart by their number of tokens: exactly up to 4, then in bins
+// of half an octave and finally of a quarter.
+const costBins = 40
 
-// Weights of the newest round in the running averages. The level moves fast, for
-// it follows the machine; the shape of the curve moves slowly.
+// Weights of the newest round in the running averages. What a number of tokens
+// was seen to take moves fast. The level, which moves all of them, moves slowly:
+// else a curve that is wrong for wide rounds would be taken for a slow machine
+// while no other rounds are made, and never be found out.
 const (
-	levelWeight = 0.15
-	shapeWeight = 0.05
+	levelWeight = 0.02
+	shapeWeight = 0.1
 )
 
 // assumed is the shape of the cost of a forward when nothing was measured: a
@@ -81,11 +83,22 @@ func (c *Costs) interpolate(tokens int) float64 {
 	return max(y0+(y1-y0)*(float64(tokens)-x0)/(x1-x0), 0.1*c.seconds[0])
 }
 
+// costBinOf are the bins of up to 64 tokens.
+var costBinOf = func() (bins [65]int8) {
+	for n := 1; n <= 64; n++ {
+		bins[n] = int8(n - 1)
+		if n > 4 {
+			bins[n] = int8(2 * math.Log2(float64(n-1)))
+		}
+	}
+	return bins
+}()
+
 func costBin(tokens int) int {
 	if tokens <= 64 {
-		return max(tokens, 1) - 1
+		return int(costBinOf[max(tokens, 1)])
 	}
-	return min(64+int(4*math.Log2(float64(tokens)/64)), costBins-1)
+	return min(12+int(4*math.Log2(float64(tokens)/64)), costBins-1)
 }
 
 // Verify is the expected time of a forward over so many tokens, in seconds.

@@ -91,3 +91,6 @@ func (s *survival) learn(i int, confidence float32, match int, yes bool) {
 	s.sure[confidenceBin(confidence, match)][p].learn(yes)
 	s.blind[p].learn(yes)
 }
+
+// vain counts slot i, which was asked for and not filled.
+func (s *survival) vain(i int) { s.blind[positionBin(i)].learn(false) }

@@ -19,7 +19,7 @@ const (
 	// CacheFull: the head's key/value budget is used up by other rows.
 	CacheFull drafter.Reason = "draft_cache"
 	// Unsure: the head's confidence in its first token is too low to pay.
-	Unsure drafter.Reason = "unsure"
+	Unsure = drafter.Unsure
 )
 
 // Contract is the kind's contract.
