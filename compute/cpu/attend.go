@@ -17,7 +17,6 @@ type attendPlan struct {
 	rowBundle    []int32 // the bundle of each row
 	units        []attendUnit
 	batches      []attendBatch
-	queries      int // values of the scaled queries
 	partials     int // values of the partial sums of the largest batch
 	sums         int // (pair, chunk)s of the largest batch
 }
@@ -28,7 +27,6 @@ type bundle struct {
 	row, rows     int
 	chunk, chunks int // the chunks any of its rows sees
 	tiles         tiling
-	query         int // where its queries begin: [kvHead][tile][dim][pairs of the tile]
 	partial       int // its partial sums: [kvHead][tile][chunk][pairs of the tile][dim]
 	sum           int // its maxima and sums: [kvHead][pair][chunk]
 }
@@ -50,7 +48,7 @@ func (a *attendPlan) build(o *compute.Op, spec compute.KVSpec, threads int) {
 	a.spans, a.heads, a.kvHeads, a.dim = o.Spans, o.Heads, spec.Heads, spec.HeadDim
 	a.share = o.Heads / spec.Heads
 	a.bundles, a.rowBundle, a.units, a.batches = a.bundles[:0], a.rowBundle[:0], a.units[:0], a.batches[:0]
-	a.queries, a.partials, a.sums = 0, 0, 0
+	a.partials, a.sums = 0, 0
 	most := a.tileSize(threads)
 	var batch attendBatch
 	partial, sum := 0, 0
@@ -68,9 +66,8 @@ func (a *attendPlan) build(o *compute.Op, spec compute.KVSpec, threads int) {
 			b = a.nextBundle(row, partialFloats)
 		}
 		b.tiles = tileRows(b.rows*a.share, most)
-		b.query, b.partial, b.sum = a.queries, partial, sum
+		b.partial, b.sum = partial, sum
 		pairs := b.rows * a.heads
-		a.queries += pairs * a.dim
 		partial += pairs * b.chunks * a.dim
 		sum += pairs * b.chunks
 		a.addBundle(b)
@@ -174,15 +171,15 @@ func (p *attendPhase) unit(d *Device, w *workspace, u attendUnit) {
 	first, n := b.tiles.tile(int(u.tile))
 	dim, pairs := plan.dim, b.rows*plan.share
 	a.pairs, a.dim = n, dim
-	q := b.query + (head*pairs+first)*dim
-	a.q = d.queries[q : q+n*dim]
 	o := b.partial + (head*pairs+first)*b.chunks*dim + chunk*n*dim
 	a.o = d.partials[o : o+n*dim]
 	a.half, a.float = p.kv.half, p.kv.float
 	base := (b.chunk + chunk) * chunkSize
 	lo, hi := chunkSize, 0
 	for i := range n {
-		s := &plan.spans[b.row+(first+i)/plan.share]
+		row, query := b.row+(first+i)/plan.share, head*plan.share+(first+i)%plan.share
+		d.kernels.scale(a.q[i*queryStride:][:dim], p.op.A.Row(row)[query*dim:(query+1)*dim], p.op.Scale)
+		s := &plan.spans[row]
 		a.lo[i] = min(max(int(s.Lo)-base, 0), chunkSize)
 		a.hi[i] = min(max(int(s.Hi)-base, 0), chunkSize)
 		if a.lo[i] < a.hi[i] {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-
 	"surmise/checkpoint"
 	"surmise/compute"
 )
@@ -40,7 +39,6 @@ type Device struct {
 
 	// Scratch of programs, grown while they are compiled.
 	acts         activations
-	queries      []float32 // scaled queries of attention, tile by tile
 	partials     []float32 // partial sums of values
 	maxima, sums []float32 // of (pair, chunk)
 	best         []int32   // of argmax pieces
@@ -74,6 +72,7 @@ func New(o Options) (*Device, error) {
 	d := &Device{kernels: k, workers: make([]workspace, o.Threads)}
 	for i := range d.workers {
 		d.workers[i].attention.s = alignedFloats(maxPairs * chunkSize)
+		d.workers[i].attention.q = alignedFloats(maxPairs * queryStride)
 		d.workers[i].tail = alignedFloats(maxTile * groupRows)
 	}
 	d.pool = newPool(o.Threads)

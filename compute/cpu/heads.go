@@ -2,21 +2,17 @@ package cpu
 
 import "surmise/compute"
 
-// headPhase prepares attention: it norms and turns heads, stores keys and
-// values, and spreads queries over the tiles. It is cut by heads and not by
-// rows alone, because neighbouring rows lie side by side in the cache's groups
-// of positions and in the tiles: workers with neighbouring rows would fight over
-// every cache line. A task is (key/value head, its queries or its key and value,
-// run of rows).
+// headPhase prepares attention: it norms and turns heads and stores keys and
+// values. It is cut by heads and not by rows alone, because neighbouring
+// positions lie side by side in the cache's groups: workers with neighbouring
+// rows would fight over every cache line. A task is (key/value head, its queries
+// or its key and value, run of rows).
 type headPhase struct {
-	store *compute.Op // or nil
-	kv    *kv
-
+	store  *compute.Op
+	kv     *kv
 	attend *compute.Op // or nil
-	plan   *attendPlan
 
 	firstOp, ops int // the operations on single heads that come before, in Device.plan.headOps
-	rows         int
 	pieces       int64
 }
 
@@ -41,25 +37,23 @@ func (p *plan) flushStore(threads int) {
 	if h := p.pending; h.store != nil {
 		p.pending = headPhase{}
 		p.closeRows(threads)
-		p.addHeads(h, h.store.Rows, threads)
+		p.addHeads(h, threads)
 	}
 }
 
-// addQueries prepares the attention o, together with what was just stored and
-// with the operations on q and k just before.
-func (p *plan) addQueries(o *compute.Op, k *kv, a *attendPlan, threads int) {
+// addHeadsFor makes a phase of what was just stored for the attention o, with
+// the operations on q and k just before.
+func (p *plan) addHeadsFor(o *compute.Op, k *kv, threads int) {
 	h := p.pending
-	if h.store != nil && (h.kv != k || h.store.Rows != o.Rows) {
+	if h.store == nil || h.kv != k || h.store.Rows != o.Rows {
 		p.flushStore(threads)
-		h = headPhase{}
+		return
 	}
 	p.pending = headPhase{}
-	h.kv, h.attend, h.plan = k, o, a
-	if h.store != nil {
-		p.takeHeadOps(&h)
-	}
+	h.attend = o
+	p.takeHeadOps(&h)
 	p.closeRows(threads)
-	p.addHeads(h, o.Rows, threads)
+	p.addHeads(h, threads)
 }
 
 // takeHeadOps moves the open operations on single heads of q and k into h, from
@@ -128,29 +122,28 @@ func commonHeads(a, b compute.View, dim int) (first, n int) {
 	return (cb - ca) / dim, (min(ca+a.Cols, cb+b.Cols) - max(ca, cb)) / dim
 }
 
-func (p *plan) addHeads(h headPhase, rows, threads int) {
-	h.rows = rows
+func (p *plan) addHeads(h headPhase, threads int) {
 	h.pieces = int64(min(h.tasks(), 8*threads))
 	p.heads = append(p.heads, h)
 	p.add(phaseHeads, len(p.heads)-1, h.pieces)
 }
 
-// tasks is (runs of rows) · (key/value heads) · 2.
-func (h *headPhase) tasks() int { return h.runs() * h.kv.spec.Heads * 2 }
+// tasks is (runs of rows) · (key/value heads) · (1, or 2 if queries need work).
+func (h *headPhase) tasks() int { return h.runs() * h.kv.spec.Heads * h.kinds() }
 
-func (h *headPhase) runs() int { return max(1, h.rows/headRows) }
+func (h *headPhase) runs() int { return max(1, h.store.Rows/headRows) }
+
+func (h *headPhase) kinds() int { return 1 + min(h.ops, 1) }
 
 // work does piece i: a range of tasks.
 func (h *headPhase) work(d *Device, w *workspace, i int64) {
-	n, runs := int64(h.tasks()), h.runs()
+	n, runs, kinds, rows := int64(h.tasks()), h.runs(), h.kinds(), h.store.Rows
 	for t := n * i / h.pieces; t < n*(i+1)/h.pieces; t++ {
-		run, head, keys := int(t)%runs, int(t)/runs/2, int(t)/runs%2 == 1
-		from, to := h.rows*run/runs, h.rows*(run+1)/runs
-		for r := from; r < to; r++ {
-			switch {
-			case keys && h.store != nil:
+		run, head, kind := int(t)%runs, int(t)/runs/kinds, int(t)/runs%kinds
+		for r := rows * run / runs; r < rows*(run+1)/runs; r++ {
+			if kind == 0 {
 				h.keyAndValue(d, r, head, w.half)
-			case !keys && h.attend != nil:
+			} else {
 				h.queries(d, r, head)
 			}
 		}
@@ -168,24 +161,13 @@ func (h *headPhase) keyAndValue(d *Device, r, head int, tmp []uint16) {
 	h.kv.store(d.kernels, h.store.Layer, int(h.store.Index[r]), head, key, value, tmp)
 }
 
-// queries prepares row r's queries that share a key/value head, scales them and
-// puts them where the tiles want them: [dim][pairs of the tile].
+// queries prepares row r's queries that share a key/value head.
 func (h *headPhase) queries(d *Device, r, head int) {
-	a, dim := h.plan, h.plan.dim
-	b := &a.bundles[a.rowBundle[r]]
-	pairs, row, scale := b.rows*a.share, h.attend.A.Row(r), h.attend.Scale
-	for g := range a.share {
+	share := h.attend.Heads / h.kv.spec.Heads
+	for g := range share {
 		for i := range h.ops {
 			x := &d.plan.headOps[h.firstOp+i]
-			x.do(d.kernels, r, x.query+head*a.share+g, dim)
-		}
-		pair := (r-b.row)*a.share + g
-		first, n := b.tiles.of(pair)
-		dst := d.queries[b.query+(head*pairs+first)*dim:][:n*dim]
-		at := pair - first
-		for _, v := range row[(head*a.share+g)*dim:][:dim] {
-			dst[at] = float32(v * scale)
-			at += n
+			x.do(d.kernels, r, x.query+head*share+g, h.kv.spec.HeadDim)
 		}
 	}
 }

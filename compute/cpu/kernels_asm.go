@@ -204,7 +204,7 @@ func (a *assembly) argmaxRow(x []float32) int32 {
 func scoresKernel[T uint16 | float32](a *assembly, f scoresASM) func(s, q []float32, k, ahead []T, pairs, dim, groups int) {
 	return func(s, q []float32, k, ahead []T, pairs, dim, groups int) {
 		n := groups * dim * groupRows
-		_, _, _ = s[(pairs-1)*chunkSize+groups*groupRows-1], q[pairs*dim-1], k[n-1]
+		_, _, _ = s[(pairs-1)*chunkSize+groups*groupRows-1], q[(pairs-1)*queryStride+dim-1], k[n-1]
 		if len(ahead) < n {
 			ahead = k
 		}

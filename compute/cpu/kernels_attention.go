@@ -14,6 +14,11 @@ const (
 	// maxPairs is the most (row, query head) pairs of a tile; with 4 vectors
 	// each they fill the registers of AVX-512.
 	maxPairs = 6
+	// maxHeadDim bounds the dimensions of a head; queryStride is the distance of
+	// a tile's queries, which no two of them share a line of the first-level
+	// cache's sets at.
+	maxHeadDim  = 512
+	queryStride = maxHeadDim + 16
 )
 
 // attention is one unit of work: the pairs of a tile, which share a key/value
@@ -21,7 +26,8 @@ const (
 // [16-position group][dim][16], its values [position][dim].
 type attention struct {
 	pairs, dim int
-	// q is [dim][pairs], already multiplied by the scale.
+	// q is [pairs][queryStride], already multiplied by the scale; the first dim
+	// values of a row count.
 	q []float32
 	// lo ≤ j < hi are the visible positions of a pair, counted from the chunk's
 	// start; lo < hi ≤ 256 or the pair sees nothing of the chunk.
@@ -134,8 +140,9 @@ func part[T any](s []T, at, n int) []T {
 	return s[at : at+n]
 }
 
-// scoresHalfGeneric computes s[p][j] = Σ_d k[j][d]·q[d][p] by fma for the
-// positions of `groups` groups of 16; rows of s are 256 apart.
+// scoresHalfGeneric computes s[p][j] = Σ_d k[j][d]·q[p][d] by fma for the
+// positions of `groups` groups of 16; rows of s are 256 apart, those of q
+// queryStride.
 func scoresHalfGeneric(s, q []float32, k, _ []uint16, pairs, dim, groups int) {
 	var col [groupRows]float32
 	for g := range groups {
@@ -144,7 +151,7 @@ func scoresHalfGeneric(s, q []float32, k, _ []uint16, pairs, dim, groups int) {
 			for i, h := range k[(g*dim+d)*groupRows:][:groupRows] {
 				col[i] = halfToFloat(h)
 			}
-			addScores(s[g*groupRows:], q[d*pairs:], &col, pairs)
+			addScores(s[g*groupRows:], q[d:], &col, pairs)
 		}
 	}
 }
@@ -153,7 +160,7 @@ func scoresFloatGeneric(s, q, k, _ []float32, pairs, dim, groups int) {
 	for g := range groups {
 		clearScores(s[g*groupRows:], pairs)
 		for d := range dim {
-			addScores(s[g*groupRows:], q[d*pairs:], (*[groupRows]float32)(k[(g*dim+d)*groupRows:]), pairs)
+			addScores(s[g*groupRows:], q[d:], (*[groupRows]float32)(k[(g*dim+d)*groupRows:]), pairs)
 		}
 	}
 }
@@ -166,7 +173,7 @@ func clearScores(s []float32, pairs int) {
 
 func addScores(s, q []float32, col *[groupRows]float32, pairs int) {
 	for p := range pairs {
-		row, x := (*[groupRows]float32)(s[p*chunkSize:]), q[p]
+		row, x := (*[groupRows]float32)(s[p*chunkSize:]), q[p*queryStride]
 		for i, v := range col {
 			row[i] = canon.FMA(v, x, row[i])
 		}

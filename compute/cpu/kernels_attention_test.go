@@ -73,13 +73,11 @@ func (c *cache) vector(at func(j, d int) int) func(j int) []float32 {
 func attendAll(k *kernels, c *cache, q []float32, lo, hi []int) []float32 {
 	pairs, dim := len(lo), c.dim
 	a := attention{
-		pairs: pairs, dim: dim, q: make([]float32, pairs*dim), half: c.half, float: c.float,
+		pairs: pairs, dim: dim, q: make([]float32, pairs*queryStride), half: c.half, float: c.float,
 		s: make([]float32, pairs*chunkSize), o: make([]float32, pairs*dim),
 	}
 	for p := range pairs {
-		for d := range dim {
-			a.q[d*pairs+p] = q[p*dim+d]
-		}
+		copy(a.q[p*queryStride:], q[p*dim:(p+1)*dim])
 	}
 	chunks := (len(c.keys) + chunkPages - 1) / chunkPages
 	ms, ls, os := make([][]float32, pairs), make([][]float32, pairs), make([][]float32, pairs)

@@ -127,7 +127,7 @@ func BenchmarkAttention(b *testing.B) {
 				}
 				b.Run(fmt.Sprintf("dim=%d/%s/pairs=%d", dim, k.name, pairs), func(b *testing.B) {
 					a := attention{
-						dim: dim, q: s.floats(maxPairs*dim, 0), half: c.half,
+						dim: dim, q: s.floats(maxPairs*queryStride, 0), half: c.half,
 						s: alignedFloats(maxPairs * chunkSize), o: alignedFloats(maxPairs * dim),
 					}
 					for p := range a.hi {

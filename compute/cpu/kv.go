@@ -2,10 +2,9 @@ package cpu
 
 import (
 	"fmt"
-	"unsafe"
-
 	"surmise/compute"
 	"surmise/compute/canon"
+	"unsafe"
 )
 
 // kv is a page store. A page is contiguous: for each layer the keys of all
@@ -27,6 +26,9 @@ type kv struct {
 func newKV(spec compute.KVSpec) (*kv, error) {
 	if err := compute.CheckKVSpec(spec); err != nil {
 		return nil, err
+	}
+	if spec.HeadDim > maxHeadDim {
+		return nil, fmt.Errorf("kv store: head dimension is %d, want at most %d", spec.HeadDim, maxHeadDim)
 	}
 	k := &kv{spec: spec, headSize: pageSize * spec.HeadDim}
 	k.layerSize = 2 * spec.Heads * k.headSize

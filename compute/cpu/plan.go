@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"fmt"
-
 	"surmise/compute"
 )
 
@@ -215,10 +214,10 @@ func (d *Device) compileLinear(o *compute.Op, l *linear) {
 func (d *Device) compileAttend(o *compute.Op, k *kv) {
 	p, threads := &d.plan, d.pool.threads
 	a := p.attendPlan(o, k.spec, threads)
-	d.queries = grow(d.queries, a.queries)
 	d.partials = grow(d.partials, a.partials)
 	d.maxima, d.sums = grow(d.maxima, a.sums), grow(d.sums, a.sums)
-	p.addQueries(o, k, a, threads)
+	p.addHeadsFor(o, k, threads)
+	p.closeRows(threads)
 	for _, b := range a.batches {
 		p.closeRows(threads)
 		pieces := min(int64(b.units), int64(8*threads))

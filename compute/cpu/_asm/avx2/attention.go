@@ -76,7 +76,7 @@ func scores(e element) {
 			e.load(src[g], key)
 			e.load(src[g].Offset(lanes*e.size), key2)
 			for i := range p {
-				VBROADCASTSS(at(q, 4*i), b)
+				VBROADCASTSS(at(q, i*layout.QueryLd), b)
 				VFMADD231PS(b, key, acc[2*(i*n+g)])
 				VFMADD231PS(b, key2, acc[2*(i*n+g)+1])
 			}
@@ -87,7 +87,7 @@ func scores(e element) {
 		}
 		fetch(ahead, n*2*lanes*e.size)
 		ADDQ(U32(n*2*lanes*e.size), ahead)
-		ADDQ(U32(4*p), q)
+		ADDQ(Imm(4), q)
 		DECQ(dim)
 		JNZ(LabelRef(loop))
 		for i := range p {

@@ -64,7 +64,7 @@ func scores(e element) {
 		for g := range n {
 			e.load(src[g], key[g])
 			for i := range p {
-				VFMADD231PS_BCST(at(q, 4*i), key[g], acc[i*n+g])
+				VFMADD231PS_BCST(at(q, i*layout.QueryLd), key[g], acc[i*n+g])
 			}
 		}
 		ADDQ(U32(lanes*e.size), k)
@@ -73,7 +73,7 @@ func scores(e element) {
 		}
 		fetch(ahead, n*lanes*e.size)
 		ADDQ(U32(n*lanes*e.size), ahead)
-		ADDQ(U32(4*p), q)
+		ADDQ(Imm(4), q)
 		DECQ(dim)
 		JNZ(LabelRef(loop))
 		for i := range p {

@@ -6,6 +6,7 @@ const (
 	Tile    = 8    // most rows of a quantized linear tile
 	Pairs   = 6    // most pairs of an attention tile, most rows of a float tile
 	ScoreLd = 1024 // bytes between rows of scores: 256 float32
+	QueryLd = 2112 // bytes between rows of queries: 528 float32
 )
 
 // Offsets in a record of 32 activations.

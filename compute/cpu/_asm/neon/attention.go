@@ -65,19 +65,20 @@ func (a *asm) scores(e element) {
 		}
 		loop := loopLabel(p, "x", n)
 		a.label("%s", loop)
-		q := a.scalars(1, 0, p, 28)
 		for g := range n {
 			e.load(a, bases[g], 0, 24, 31)
-			for i, s := range q {
+			for i := range p {
+				q := 28 + V(i%3)
+				a.lds(1, i*layout.QueryLd, q)
 				for v := range V(4) {
-					a.fmlaElem(V(4*(i*n+g))+v, 24+v, s.v, s.i)
+					a.fmlaElem(V(4*(i*n+g))+v, 24+v, q, 0)
 				}
 			}
 			a.addImm(16*e.size, bases[g])
 		}
 		a.prefetch(9, n*16*e.size)
 		a.addImm(n*16*e.size, 9)
-		a.addImm(4*p, 1)
+		a.addImm(4, 1)
 		a.op("SUBS $1, R3")
 		a.op("BNE %s", loop)
 		for i := range p {
