@@ -151,6 +151,16 @@ func (adder) Process(z []float32, output []int32) error {
 	return nil
 }
 
+// flattener is a processor that overwrites every logit, banned ones too.
+type flattener struct{}
+
+func (flattener) Process(z []float32, _ []int32) error {
+	for i := range z {
+		z[i] = float32(i % 2)
+	}
+	return nil
+}
+
 func TestConstraintAndProcessor(t *testing.T) {
 	z := []float32{0, 5, 4, 3}
 	greedy := with(func(p *Params) { p.Temperature = 0 })
@@ -165,6 +175,9 @@ func TestConstraintAndProcessor(t *testing.T) {
 	require.NoError(t, err)
 	_, err = c.Sample(z)
 	require.ErrorContains(t, err, "no state")
+	c, err = NewChain(greedy, Env{Vocab: 4, Constraint: &evenOnly{}, Processor: flattener{}}, nil, 0)
+	require.NoError(t, err)
+	require.EqualValues(t, 0, sample(t, c, z), "a processor cannot allow what the constraint forbids")
 
 	c, err = NewChain(greedy, Env{Vocab: 4, Processor: adder{}}, nil, 0)
 	require.NoError(t, err)

@@ -49,6 +49,7 @@ func TestExtremeButValidParametersStillDraw(t *testing.T) {
 			}
 		}
 		p.BestOf, p.BeamGroups, p.MinNewTokens, p.MaxNewTokens = 0, 1, 0, -1
+		p.N, p.Logprobs = min(p.N, p.Beams), p.Logprobs || p.TopLogprobs > 0
 		p.Order = rapid.SampledFrom([]Order{OrderLlama, OrderHF}).Draw(t, "order")
 		p.LogprobsMode = rapid.SampledFrom([]LogprobsMode{LogprobsRaw, LogprobsProcessed}).Draw(t, "mode")
 		require.NoError(t, p.Validate())

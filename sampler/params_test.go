@@ -130,6 +130,13 @@ func TestRulesBetweenFields(t *testing.T) {
 		`stop: ""`:        func(p *Params) { p.Stop = []string{""} },
 		"suppress_tokens": func(p *Params) { p.SuppressTokens = []int32{-1} },
 		"sampler_order":   func(p *Params) { p.Order = "x" },
+		"best_of_by":      func(p *Params) { p.BestOfBy = "luck" },
+		"at most beams":   func(p *Params) { p.Beams, p.N = 2, 3 },
+		"beside beams":    func(p *Params) { p.Beams, p.BestOf = 2, 3 },
+		"top_logprobs":    func(p *Params) { p.TopLogprobs = 1 },
+		`stop: "\xff"`:    func(p *Params) { p.Stop = []string{"\xff"} },
+		"json_schema":     func(p *Params) { p.JSONSchema = json.RawMessage(`[1]`) },
+		"custom_params":   func(p *Params) { p.CustomParams = json.RawMessage(`1`) },
 	} {
 		require.ErrorContains(t, with(change).Validate(), text)
 	}

@@ -99,6 +99,9 @@ func (f *Field) setBool(p *Params, t *bool, text string) error {
 		return f.bad(strconv.Quote(text))
 	}
 	*t = v
+	if f.Kind == KindLogprobs && !v {
+		p.TopLogprobs = 0 // takes an earlier number back
+	}
 	return nil
 }
 

@@ -2,6 +2,7 @@ package sampler
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -103,7 +104,8 @@ func parseBias(raw json.RawMessage) ([]TokenBias, error) {
 	}
 	// Maps have no order; sums of float32 do.
 	slices.SortFunc(out, func(a, b TokenBias) int {
-		return max(-1, min(1, 2*int(a.Token-b.Token)+strings.Compare(a.Text, b.Text)))
+		// "5" and "05" are one token.
+		return cmp.Or(cmp.Compare(a.Token, b.Token), strings.Compare(a.Text, b.Text), cmp.Compare(a.Bias, b.Bias))
 	})
 	return out, nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"unicode/utf8"
 
 	"surmise/sampler/stop"
 )
@@ -64,8 +65,8 @@ func (f *Field) check(p *Params) error {
 		}
 	case *[]string:
 		for _, s := range *t {
-			if s == "" {
-				return f.bad(`""`)
+			if s == "" || !utf8.ValidString(s) {
+				return f.bad(strconv.Quote(s)) // text is UTF-8, it would never match
 			}
 		}
 	}
