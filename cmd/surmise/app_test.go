@@ -282,6 +282,15 @@ func TestAMessageThatIsNoTextIsRefusedAndTheChatGoesOn(t *testing.T) {
 	require.Equal(t, 1, strings.Count(r.errors, "3 tokens, "))
 }
 
+func TestAConversationThatOutgrowsTheContextSaysWhatToDo(t *testing.T) {
+	r := surmise(t, "hello\nhello\nhello\n/clear\nhello\n", "run", "-m", checkpointDir(t, true), "-n", "8", "--ignore-eos", "--ctx", "70")
+	require.Equal(t, statusOK, r.status, r.errors)
+	require.Contains(t, r.errors, "the context of 70 has room for at most 69")
+	require.Contains(t, r.errors, "/clear forgets the conversation")
+	require.Contains(t, r.errors[strings.Index(r.errors, "/clear forgets"):], "8 tokens, ", "the chat goes on")
+	require.NotContains(t, r.out, "\n\n", "no line for an answer that was not given")
+}
+
 // fullDisk is a writer that has no room.
 type fullDisk struct{}
 

@@ -93,7 +93,7 @@ func (p *printer) legend() string {
 
 // end puts a line break behind a text that lacks one, on a terminal.
 func (p *printer) end(tty bool) {
-	if tty && p.last != '\n' {
+	if tty && p.last != 0 && p.last != '\n' {
 		fmt.Fprintln(p.w)
 	}
 }

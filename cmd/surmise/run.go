@@ -202,6 +202,9 @@ func (c *conversation) take(ctx context.Context, line string) (leave bool, err e
 		}
 		c.messages = c.messages[:len(c.messages)-1]
 		fmt.Fprintln(c.app.stderr, "error:", oneLine(err))
+		if len(c.messages) > 1 {
+			fmt.Fprintln(c.app.stderr, "(/clear forgets the conversation)")
+		}
 	}
 	return false, nil
 }
