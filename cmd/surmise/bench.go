@@ -25,6 +25,7 @@ type benchFlags struct {
 	data     dataFlags
 	drafts   draftFlags
 	output   outputFlags
+	clock    clockFlags
 	journal  string
 	curve    time.Duration
 }
@@ -53,6 +54,7 @@ func (a *app) benchCommand() *cobra.Command {
 			"  surmise bench -m model.gguf --data spec_bench.jsonl --out run.jsonl   # goes on where it was interrupted",
 		Args: noArgs,
 	}
+	f.clock.add(cmd)
 	err := a.addExperiment(cmd, &f.model, &f.sampling, &f.data)
 	a.addDrafts(cmd, &f.drafts)
 	f.output.add(cmd)
@@ -77,6 +79,9 @@ func (a *app) addExperiment(cmd *cobra.Command, m *modelFlags, s *samplingFlags,
 
 func (a *app) bench(cmd *cobra.Command, f *benchFlags) error {
 	if err := a.finishExperiment(cmd, &f.model, &f.sampling); err != nil {
+		return err
+	}
+	if err := f.clock.finish(a, &f.model); err != nil {
 		return err
 	}
 	if err := f.drafts.check(max(f.sampling.params.Temperature, 0)); err != nil {

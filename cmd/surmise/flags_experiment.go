@@ -54,6 +54,36 @@ func (f *dataFlags) read() (prompts.Set, error) {
 	return set, usage(err)
 }
 
+// clockFlags say by which clock experiments measure.
+type clockFlags struct{ clock string }
+
+func (f *clockFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.clock, "clock", "wall", "wall, or cpu: processor time, for machines that are busy with other things (with --threads 1)")
+}
+
+// finish makes the chosen clock the app's.
+func (f *clockFlags) finish(a *app, m *modelFlags) error {
+	switch f.clock {
+	case "wall":
+		return nil
+	case "cpu":
+	default:
+		return usage(fmt.Errorf("--clock %q: want wall or cpu", f.clock))
+	}
+	if m.setup.Threads != 1 {
+		return usage(errors.New("--clock cpu: workers that wait for each other use processor time too: say --threads 1"))
+	}
+	if _, ok := cpuTime(); !ok {
+		return usage(errors.New("--clock cpu: this system does not tell processor times"))
+	}
+	start := a.now()
+	a.now = func() time.Time {
+		t, _ := cpuTime()
+		return start.Add(t)
+	}
+	return nil
+}
+
 // draftFlags say which drafters are compared.
 type draftFlags struct {
 	kinds, models, widths []string

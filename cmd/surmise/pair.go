@@ -26,6 +26,7 @@ type pairFlags struct {
 	sampling samplingFlags
 	data     dataFlags
 	drafts   draftFlags
+	clock    clockFlags
 	output   outputFlags
 	more     []string
 	probe    int
@@ -45,6 +46,7 @@ func (a *app) pairCommand() *cobra.Command {
 			"  surmise pair -m small --more-models big --draft-kind prompt-lookup --draft-model draft --predict-only",
 		Args: noArgs,
 	}
+	f.clock.add(cmd)
 	err := a.addExperiment(cmd, &f.model, &f.sampling, &f.data)
 	a.addDrafts(cmd, &f.drafts)
 	f.output.add(cmd)
@@ -74,6 +76,9 @@ func (a *app) pair(cmd *cobra.Command, f *pairFlags) error {
 		return usage(errors.New("--html shows what was measured, of one target: leave out --predict-only and --more-models"))
 	}
 	if err := a.finishExperiment(cmd, &f.model, &f.sampling); err != nil {
+		return err
+	}
+	if err := f.clock.finish(a, &f.model); err != nil {
 		return err
 	}
 	if err := f.drafts.check(max(f.sampling.params.Temperature, 0)); err != nil {

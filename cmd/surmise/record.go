@@ -23,6 +23,7 @@ type recordFlags struct {
 	sampling samplingFlags
 	data     dataFlags
 	drafts   draftFlags
+	clock    clockFlags
 	server   serverFlags
 	out      string
 	layers   []int
@@ -43,6 +44,7 @@ func (a *app) recordCommand() *cobra.Command {
 			"  surmise record --base-url http://host:8000/v1 --model-name big -m tokenizer-dir --out rec.jsonl",
 		Args: noArgs,
 	}
+	f.clock.add(cmd)
 	err := a.addExperiment(cmd, &f.model, &f.sampling, &f.data)
 	a.addDrafts(cmd, &f.drafts)
 	f.server.add(cmd)
@@ -67,6 +69,9 @@ func (a *app) record(cmd *cobra.Command, f *recordFlags) error {
 		return err
 	}
 	if err := a.finishExperiment(cmd, &f.model, &f.sampling); err != nil {
+		return err
+	}
+	if err := f.clock.finish(a, &f.model); err != nil {
 		return err
 	}
 	if err := f.drafts.check(max(f.sampling.params.Temperature, 0)); err != nil {
