@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+
 	"surmise/checkpoint"
 	"surmise/compute"
 )

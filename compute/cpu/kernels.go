@@ -3,6 +3,7 @@ package cpu
 import (
 	"fmt"
 	"strings"
+
 	"surmise/compute"
 	"surmise/compute/canon"
 )

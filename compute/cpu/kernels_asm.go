@@ -4,10 +4,11 @@ package cpu
 
 import (
 	"math"
+	"unsafe"
+
 	"surmise/checkpoint"
 	"surmise/compute"
 	"surmise/compute/canon"
-	"unsafe"
 )
 
 //go:generate go run -C _asm ./avx512 -pkg cpu -out ../avx512_amd64.s -stubs ../avx512_stubs_amd64.go

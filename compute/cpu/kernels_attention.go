@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"math"
+
 	"surmise/compute"
 	"surmise/compute/canon"
 )

@@ -2,8 +2,9 @@ package cpu
 
 import (
 	"math"
-	"surmise/compute/canon"
 	"testing"
+
+	"surmise/compute/canon"
 
 	"pgregory.net/rapid"
 )

@@ -4,9 +4,10 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
-	"surmise/checkpoint"
 	"testing"
 	"unsafe"
+
+	"surmise/checkpoint"
 
 	"github.com/stretchr/testify/require"
 )

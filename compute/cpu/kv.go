@@ -2,9 +2,10 @@ package cpu
 
 import (
 	"fmt"
+	"unsafe"
+
 	"surmise/compute"
 	"surmise/compute/canon"
-	"unsafe"
 )
 
 // kv is a page store. A page is contiguous: for each layer the keys of all

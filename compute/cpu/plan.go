@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+
 	"surmise/compute"
 )
 
