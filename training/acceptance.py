@@ -14,22 +14,37 @@ from sample import distinct, generate, gumbel
 
 
 class Streams:
-    """Target continuations x [R, P+G] of held-out prompts, with the target's hiddens and the sampling noise."""
+    """Target continuations x [R, P+G] of held-out prompts, with the target's hiddens and the sampling noise.
 
-    def __init__(self, target, held, rows, prompt, length, temperature, taps, seed):
+    Prompts are tried in a seeded order until `want` continuations do not loop (distinct 4-grams >= least) or `want` * 8
+    were tried: a small target loops easily under greedy decoding, and looping streams flatter every drafter.
+    """
+
+    def __init__(self, target, held, want, prompt, length, temperature, taps, seed, least=0.7):
         self.prompt, self.length, self.temperature = prompt, length, temperature
-        starts = np.linspace(0, len(held) - prompt - 1, rows).astype(int)
-        p = torch.from_numpy(np.stack([held[s : s + prompt] for s in starts]).astype(np.int64))
-        v = target.config.vocab_size
+        starts = np.linspace(0, len(held) - prompt - 1, want * 8).astype(int)
+        np.random.default_rng(seed).shuffle(starts)
         gen = torch.Generator().manual_seed(seed)
-        self.noise = gumbel((length, rows, v), gen, p.device) if temperature > 0 else None
-        hot = torch.full((rows,), float(temperature))
-        x = generate(target, p, prompt + length, hot, gen, (lambda i: self.noise[i]) if temperature > 0 else lambda i: 0.0)
-        self.ratio = np.array([distinct(r[prompt:]) for r in x.tolist()])
-        keep = torch.from_numpy(self.ratio >= 0.7)
-        self.x = x[keep]
-        if self.noise is not None:
-            self.noise = self.noise[:, keep]
+        hot = temperature > 0
+        kept, noises, ratios = [], [], []
+        for i in range(0, len(starts), 64):
+            p = np.stack([held[s : s + prompt] for s in starts[i : i + 64]]).astype(np.int64)
+            p = torch.from_numpy(p)
+            noise = gumbel((length, len(p), target.config.vocab_size), gen, p.device) if hot else None
+            t = torch.full((len(p),), float(temperature))
+            x = generate(target, p, prompt + length, t, gen, (lambda j: noise[j]) if hot else lambda j: 0.0)
+            ratio = np.array([distinct(r[prompt:]) for r in x.tolist()])
+            good = torch.from_numpy(ratio >= least)
+            ratios.append(ratio)
+            kept.append(x[good])
+            noises.append(noise[:, good] if hot else None)
+            if sum(len(k) for k in kept) >= want:
+                break
+        self.ratio = np.concatenate(ratios)
+        self.x = torch.cat(kept)[:want]
+        self.noise = torch.cat(noises, 1)[:, :want] if hot else None
+        if len(self.x) == 0:
+            raise SystemExit(f"all {len(self.ratio)} continuations loop at T = {temperature}")
         self.hidden, self.taps = target.features(self.x, taps)
 
     def chains(self, most):

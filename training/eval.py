@@ -88,9 +88,10 @@ def report_acceptance(family, data, rows, prompt, length):
     notes = []
     for temperature in (0.0, 0.8):
         s = acceptance.Streams(target, held, rows, prompt, length, temperature, dflash.taps if dflash else (), 5)
+        good = s.ratio[s.ratio >= 0.7]
         notes.append(
-            f"T = {temperature}: {len(s.x)} of {rows} streams have distinct 4-grams ≥ 0.7 "
-            f"(mean {s.ratio[s.ratio >= 0.7].mean():.2f}; over all {s.ratio.mean():.2f})"
+            f"T = {temperature}: {len(s.x)} streams that do not loop, out of {len(s.ratio)} tried "
+            f"({len(good)} of those with distinct 4-grams ≥ 0.7, on average {good.mean():.2f}; over all {s.ratio.mean():.2f})"
         )
         runs = []
         if os.path.isdir(at("draft")):
@@ -172,9 +173,9 @@ def main():
     p.add_argument("--family", required=True, help="directory with target/ and drafters")
     p.add_argument("--data", required=True)
     p.add_argument("--only", default="bits,acceptance,completions,transformers")
-    p.add_argument("--rows", type=int, default=96)
+    p.add_argument("--rows", type=int, default=64, help="streams per temperature")
     p.add_argument("--prompt", type=int, default=128)
-    p.add_argument("--length", type=int, default=128)
+    p.add_argument("--length", type=int, default=96)
     p.add_argument("--temperature", type=float, default=0.5, help="of the completions")
     p.add_argument("--tokens", type=int, default=80, help="of the completions")
     args = p.parse_args()

@@ -36,7 +36,7 @@ class Recipes(unittest.TestCase):
 
     def streams(self, temperature):
         """Streams of a random target, none dropped for looping."""
-        s = acceptance.Streams(self.target, self.held, 5, 9, 14, temperature, (0, 2), 3)
+        s = acceptance.Streams(self.target, self.held, 5, 9, 14, temperature, (0, 2), 3, least=0.0)
         self.assertGreater(len(s.x), 0)
         return s
 
