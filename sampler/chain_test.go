@@ -99,7 +99,7 @@ func TestLogprobsAreThoseOfTheModelWhateverIsDone(t *testing.T) {
 
 func TestMinNewTokensAndIgnoreEOSMaskEveryEndToken(t *testing.T) {
 	z := []float32{9, 8, 7, 6}
-	p := with(func(p *Params) { p.Temperature, p.MinNewTokens, p.StopTokenIDs = 0, 2, []int32{2, 99} })
+	p := with(func(p *Params) { p.Temperature, p.MinNewTokens, p.StopTokenIDs = 0, 2, []int32{2} })
 	c, err := NewChain(p, Env{Vocab: 4, EOS: []int32{0, 1, 77}}, nil, 0)
 	require.NoError(t, err)
 	for range 2 {

@@ -9,7 +9,7 @@ func (c *Chain) Describe() []string {
 	if c.core.env.Constraint != nil {
 		out = append([]string{"mask: constraint"}, out...)
 	}
-	if !c.core.greedy {
+	if !c.core.greedy && c.core.params.Beams == 1 {
 		out = append(out, fmt.Sprintf("noise: seed %d, sample %d", c.core.seed, c.sample))
 	}
 	return out
@@ -36,6 +36,13 @@ func (p Params) Describe() []string {
 	add(p.FrequencyPenalty != 0, "frequency_penalty: %g per occurrence in the output", p.FrequencyPenalty)
 	add(p.PresencePenalty != 0, "presence_penalty: %g for tokens in the output", p.PresencePenalty)
 	add(p.NoRepeatNgramSize > 0, "no_repeat_ngram_size: %d", p.NoRepeatNgramSize)
+	if p.Beams > 1 {
+		search := fmt.Sprintf("beam search: %d beams, score Σ log p / length^%g", p.Beams, p.LengthPenalty)
+		if p.BeamGroups > 1 {
+			search += fmt.Sprintf(", %d groups, diversity_penalty %g", p.BeamGroups, p.DiversityPenalty)
+		}
+		return append(out, search)
+	}
 	if p.Greedy() {
 		return append(out, "draw: greedy, the largest logit")
 	}
@@ -44,7 +51,9 @@ func (p Params) Describe() []string {
 		temperature += fmt.Sprintf(" ± %g by entropy^%g", p.DynatempRange, p.DynatempExponent)
 	}
 	if p.Mirostat > 0 {
-		return append(out, temperature, fmt.Sprintf("draw: mirostat %d, tau %g bits, eta %g", p.Mirostat, p.MirostatTau, p.MirostatEta))
+		out = append(out, temperature)
+		add(p.MinKeep > 1, "min_keep: %d", p.MinKeep)
+		return append(out, fmt.Sprintf("draw: mirostat %d, tau %g bits, eta %g", p.Mirostat, p.MirostatTau, p.MirostatEta))
 	}
 	add(p.Order == OrderHF, "%s", temperature)
 	add(p.TopNSigma > 0, "top_n_sigma: %g", p.TopNSigma)

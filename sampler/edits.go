@@ -39,9 +39,7 @@ func (c *Chain) edit(s *scratch, r *row) error {
 	}
 	if c.outLen < c.core.params.MinNewTokens {
 		for _, id := range c.core.params.StopTokenIDs {
-			if int(id) < len(r.z) {
-				e.set(id, banned)
-			}
+			e.set(id, banned)
 		}
 	}
 	for _, id := range c.core.bans {

@@ -237,8 +237,12 @@ func TestNewChainNamesWhatItCannotResolve(t *testing.T) {
 		`2 tokens: 0 "piece", 0 "piece"`: func(p *Params) { p.LogitBias = []TokenBias{{Text: "ab", Bias: 1}} },
 		"from 0 to 9":                    func(p *Params) { p.LogitBias = []TokenBias{{Token: 10, Bias: 1}} },
 		"suppress_tokens":                func(p *Params) { p.SuppressTokens = []int32{11} },
-		"seed":                           func(p *Params) { p.Seed = nil },
-		"regex":                          func(p *Params) { p.Regex = "a" },
+		"stop_token_ids: 12":             func(p *Params) { p.StopTokenIDs = []int32{3, 12} },
+		"dry_sequence_breakers: 13": func(p *Params) {
+			p.DRYMultiplier, p.DRYSequenceBreakers = 1, []Breaker{{Token: 13}}
+		},
+		"seed":  func(p *Params) { p.Seed = nil },
+		"regex": func(p *Params) { p.Regex = "a" },
 	} {
 		_, err := NewChain(with(change), env, nil, 0)
 		require.ErrorContains(t, err, text)
@@ -259,6 +263,10 @@ func TestDescribeListsTheActiveStagesOnly(t *testing.T) {
 	require.Equal(t, "repetition_penalty: 1.1 over the last 64 tokens|temperature: 0.8|top_k: 40|top_p: 0.9|min_p: 0.1|draw: Gumbel-max", strings.Join(p.Describe(), "|"))
 	p.Temperature = 0
 	require.Equal(t, "draw: greedy, the largest logit", p.Describe()[1])
+	p.Temperature, p.Mirostat, p.MinKeep = .8, 2, 3
+	require.Equal(t, []string{"temperature: 0.8", "min_keep: 3", "draw: mirostat 2, tau 5 bits, eta 0.1"}, p.Describe()[1:])
+	p.Beams, p.BeamGroups = 4, 2
+	require.Equal(t, []string{"beam search: 4 beams, score Σ log p / length^0.65, 2 groups, diversity_penalty 0"}, p.Describe()[1:])
 }
 
 func FuzzParamsJSON(f *testing.F) {

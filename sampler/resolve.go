@@ -47,6 +47,11 @@ func (c *core) resolve() error {
 			return err
 		}
 	}
+	for _, id := range p.StopTokenIDs {
+		if int(id) >= c.env.Vocab {
+			return c.noToken("stop_token_ids", id)
+		}
+	}
 	c.dryOn = p.DRYMultiplier > 0 && p.DRYPenaltyLastN != 0
 	repetition := p.RepetitionPenalty != 1 && p.PenaltyLastN != 0
 	c.needTokens = c.dryOn || p.NoRepeatNgramSize > 1 || (repetition && p.PenaltyLastN > 0)
@@ -61,6 +66,9 @@ func (c *core) resolve() error {
 func (c *core) resolveBreakers() error {
 	for _, b := range c.params.DRYSequenceBreakers {
 		ids := []int32{b.Token}
+		if int(b.Token) >= c.env.Vocab {
+			return c.noToken("dry_sequence_breakers", b.Token)
+		}
 		if b.Text != "" {
 			var err error
 			if ids, err = c.encode("dry_sequence_breakers", b.Text); err != nil {
@@ -99,10 +107,14 @@ func (c *core) pieces(ids []int32) string {
 	return fmt.Sprintf("%d tokens: %s", len(ids), strings.Join(list, ", "))
 }
 
+func (c *core) noToken(field string, id int32) error {
+	return &FieldError{field, strconv.Itoa(int(id)), fmt.Sprintf("a token id from 0 to %d", c.env.Vocab-1)}
+}
+
 func (c *core) addBias(field string, id int32, v float64) error {
 	switch {
 	case id < 0 || int(id) >= c.env.Vocab:
-		return &FieldError{field, strconv.Itoa(int(id)), fmt.Sprintf("a token id from 0 to %d", c.env.Vocab-1)}
+		return c.noToken(field, id)
 	case v <= banBias:
 		c.bans = append(c.bans, id)
 	case v != 0:
