@@ -158,9 +158,13 @@ func (a *app) explainSamplingCommand() *cobra.Command {
 		Args:  noArgs,
 	}
 	err := a.addSampling(cmd, f, sampler.ProfileGenerate)
+	cmd.Flags().String("profile", string(sampler.ProfileGenerate), "whose defaults the flags change: generate, run, serve or library")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		if err != nil {
 			return err
+		}
+		if err := f.useProfile(cmd); err != nil {
+			return usage(err)
 		}
 		if err := a.finishSampling(f); err != nil {
 			return err

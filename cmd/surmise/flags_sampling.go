@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"surmise/sampler"
 )
@@ -82,6 +83,23 @@ func defaultText(f sampler.Field, p *sampler.Params) string {
 		return ""
 	}
 	return strings.Trim(text, `"`)
+}
+
+// useProfile takes the defaults of the profile that a flag names, where no flag
+// says otherwise.
+func (f *samplingFlags) useProfile(cmd *cobra.Command) error {
+	name, err := cmd.Flags().GetString("profile")
+	if err != nil {
+		return err
+	}
+	p, err := sampler.Profile(name).Params()
+	cmd.Flags().Visit(func(flag *pflag.Flag) {
+		if v, ok := flag.Value.(*fieldFlag); ok && err == nil {
+			err = v.field.Set(&p, v.values...)
+		}
+	})
+	f.params = p
+	return err
 }
 
 // finishSampling checks the parameters and settles the seed.

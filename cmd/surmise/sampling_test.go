@@ -140,3 +140,16 @@ func TestBestOfRanksWithoutBeingAskedForLogProbabilities(t *testing.T) {
 	require.Len(t, answer("--best-of", "6", "--best-of-by", "all").Samples, 6)
 	require.Empty(t, answer("--best-of", "6", "--best-of-by", "vote").Samples)
 }
+
+func TestExplainSamplingShowsTheStagesOfAProfile(t *testing.T) {
+	explain := func(args ...string) string {
+		r := surmise(t, "", append([]string{"explain", "sampling", "--seed", "1"}, args...)...)
+		require.Equal(t, statusOK, r.status, r.errors)
+		return r.out
+	}
+	require.Equal(t, "draw: greedy, the largest logit\n", explain())
+	require.Equal(t, "top_k: 40\ntop_p: 0.9\ntemperature: 0.8\ndraw: Gumbel-max\nnoise: seed 1, sample 0\n", explain("--profile", "run", "--min-p", "0"))
+	r := surmise(t, "", "explain", "sampling", "--profile", "chat")
+	require.Equal(t, statusUsage, r.status)
+	require.Contains(t, r.errors, `"chat"`)
+}
