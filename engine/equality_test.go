@@ -28,10 +28,30 @@ func drawParams(t *rapid.T) sampler.Params {
 	p.IgnoreEOS = rapid.Bool().Draw(t, "ignore_eos")
 	p.Stop = rapid.SampledFrom([][]string{nil, nil, {"éa"}, {"cdab", " a"}, {"🙂"}, {"hij", "h"}}).Draw(t, "stop")
 	p.StopTokenIDs = rapid.SampledFrom([][]int32{nil, nil, {7}}).Draw(t, "stop ids")
+	p.StopRegex = rapid.SampledFrom([][]string{nil, nil, {`[c-e]+\s`}, {`k$`}}).Draw(t, "stop regex")
 	if rapid.Bool().Draw(t, "logprobs") {
 		p.Logprobs, p.TopLogprobs = true, 2
 	}
+	if rapid.Bool().Draw(t, "rare stages") {
+		drawRareStages(t, &p)
+	}
 	return p
+}
+
+// drawRareStages switches on any of the stages that few people use.
+func drawRareStages(t *rapid.T, p *sampler.Params) {
+	one := func(name string, values ...float64) float64 { return rapid.SampledFrom(values).Draw(t, name) }
+	p.PresencePenalty, p.PenaltyLastN = one("presence", 0, -0.5, 0.7), int(one("last n", -1, 5, 64))
+	p.NoRepeatNgramSize = int(one("ngram", 0, 0, 2, 4))
+	p.DRYMultiplier, p.DRYAllowedLength = one("dry", 0, 0.8), int(one("allowed", 0, 2))
+	p.DRYSequenceBreakers = []sampler.Breaker{{Text: " "}, {Token: 3}}
+	p.TopP, p.MinP, p.TypicalP = one("top_p", 1, 0.9), one("min_p", 0, 0.05), one("typical_p", 1, 0.8)
+	p.TopNSigma, p.PLess = one("sigma", -1, 2), one("p_less", 0, 0, 1) == 1
+	p.EpsilonCutoff, p.EtaCutoff, p.TFSZ = one("epsilon", 0, 0.01), one("eta", 0, 0.02), one("tfs", 1, 0.95)
+	p.XTCProbability, p.DynatempRange = one("xtc", 0, 0.5), one("dynatemp", 0, 0.5)
+	p.Mirostat, p.AdaptiveTarget = int(one("mirostat", 0, 0, 1, 2)), one("adaptive", -1, -1, 0.3)
+	p.MinKeep, p.Order = int(one("min_keep", 0, 3)), rapid.SampledFrom([]sampler.Order{sampler.OrderLlama, sampler.OrderHF}).Draw(t, "order")
+	p.LogitBias = []sampler.TokenBias{{Token: 5, Bias: one("bias", 0, 2, -100)}}
 }
 
 func TestBatchesWithAnyDrafterWidthAndChunkEmitWhatPlainDecodingEmits(t *testing.T) {
