@@ -1,7 +1,7 @@
 """Serves requests of the command peers as the engine llama.cpp.
 
 Arguments: flash attention (auto or off), GGUF file, threads, positions of the
-cache. Requests and replies are lines of JSON; see agent.go.
+cache, clock (wall or processor). Requests and replies are lines of JSON; see agent.go.
 """
 
 import ctypes
@@ -31,7 +31,8 @@ def resident():
 
 
 class Engine:
-    def __init__(self, flash, path, threads, room):
+    def __init__(self, flash, path, threads, room, now):
+        self.now = now
         mp = L.llama_model_default_params()
         mp.n_gpu_layers = 0
         self.model = L.llama_model_load_from_file(path.encode(), mp)
@@ -64,11 +65,11 @@ class Engine:
             b.n_seq_id[i] = 1
             b.seq_id[i][0] = 0
             b.logits[i] = 1 if i >= n - logits else 0
-        start = time.perf_counter()
+        start = self.now()
         if L.llama_decode(self.ctx, b) != 0:
             raise RuntimeError(f"llama_decode of {n} tokens at {self.length} failed")
         L.llama_synchronize(self.ctx)
-        took = time.perf_counter() - start
+        took = self.now() - start
         self.length += n
         return took * 1e3
 
@@ -147,24 +148,25 @@ class Engine:
             a = L.llama_token_data_array(
                 data=rows.ctypes.data_as(ctypes.POINTER(L.llama_token_data)), size=n, selected=-1, sorted=False
             )
-            start = time.perf_counter()
+            start = self.now()
             L.llama_sampler_apply(chain, ctypes.byref(a))
-            took.append((time.perf_counter() - start) * 1e3)
+            took.append((self.now() - start) * 1e3)
             L.llama_sampler_accept(chain, int(a.data[a.selected].id))
         L.llama_sampler_free(chain)
         return {"ms": took[1:]}
 
 
-def main(flash, path, threads, room):
+def main(flash, path, threads, room, clock):
     L.llama_log_set(quiet, None)
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever prints does not come between replies
     say = lambda r: (out.write(json.dumps(r) + "\n"), out.flush())
     L.llama_backend_init()
     base = resident()
-    start = time.perf_counter()
-    e = Engine(flash, path, int(threads), int(room))
-    say({"ms": [(time.perf_counter() - start) * 1e3], "base_kib": base})
+    now = {"wall": time.perf_counter, "processor": time.process_time}[clock]
+    start = now()
+    e = Engine(flash, path, int(threads), int(room), now)
+    say({"ms": [(now() - start) * 1e3], "base_kib": base})
     ops = {"check": e.check, "decode": e.decode_some, "forward": e.forward, "prompt": e.prompt, "sample": e.sample}
     for line in sys.stdin:
         q = json.loads(line)

@@ -24,7 +24,7 @@ type line struct {
 type report struct {
 	Model     string   `json:"model"`
 	Threads   int      `json:"threads"`
-	Statistic string   `json:"statistic"` // "medians" or "fastest"
+	Statistic string   `json:"statistic"` // "medians" or "fastest turns"
 	Engines   []string `json:"engines"`
 	Agreement float64  `json:"agreement"` // cosine of the engines' logits
 	Lines     []line   `json:"lines"`
@@ -59,7 +59,10 @@ type bench struct {
 func measure(ctx context.Context, p plan, engines []engine, say func(string, ...any)) (r *report, err error) {
 	b := &bench{ctx: ctx, plan: p, say: say, report: report{Model: p.model, Threads: p.threads, Statistic: "medians"}}
 	if p.fastest {
-		b.report.Statistic = "fastest"
+		b.report.Statistic = "fastest turns"
+	}
+	if p.processor {
+		b.report.Statistic += " of processor time"
 	}
 	for _, e := range engines {
 		b.report.Engines = append(b.report.Engines, e.name)

@@ -44,7 +44,7 @@ func tinyPlan(t *testing.T) plan {
 }
 
 func self(p plan) engine {
-	return engine{"self", os.Args[0], []string{agentArg, p.model, "2", fmt.Sprint(p.room())}}
+	return engine{"self", os.Args[0], []string{agentArg, p.model, "2", fmt.Sprint(p.room()), "wall"}}
 }
 
 // Two agents of one kind go through the whole plan and agree to the bit.
@@ -123,12 +123,22 @@ func TestWrongFlagsAreRefused(t *testing.T) {
 		`rows: "0"`:         {"--model", "m", "--rows", "0"},
 		"rows: 65":          {"--model", "m", "--rows", "1,65"},
 		`contexts: "3,2"`:   {"--model", "m", "--contexts", "3,2"},
+		"want --threads 1":  {"--model", "m", "--processor-time"},
 		"must be 1 or more": {"--model", "m", "--repeats", "0"},
 		`rows: "1,x"`:       {"--model", "m", "--rows", "1,x"},
 	} {
 		_, err := parse(args, io.Discard)
 		require.ErrorContains(t, err, text)
 	}
+}
+
+func TestProcessorTimeGrowsWithWork(t *testing.T) {
+	start, sum := processorTime(), 0.0
+	for range 1 << 20 {
+		sum += cosine([]float64{1, 2}, []float64{3, 4})
+	}
+	require.Positive(t, sum)
+	require.Greater(t, processorTime(), start)
 }
 
 func TestRatiosAreToTheBestOfTheOthers(t *testing.T) {

@@ -28,20 +28,33 @@ type server struct {
 	batch  model.Batch
 	random *rand.Rand
 	files  map[string][]float32
+	now    clock
 }
+
+// clock gives the time since some moment.
+type clock func() time.Duration
+
+// clocks by name: on the wall, or what the process has computed for.
+var clocks = map[string]clock{
+	"wall":      func() time.Duration { return time.Since(began) },
+	"processor": processorTime,
+}
+
+var began = time.Now()
 
 // serve loads a model and answers requests until there are no more.
 func serve(args []string, in io.Reader, out io.Writer) (err error) {
-	if len(args) != 3 {
-		return errors.New("want a file, a number of threads and a number of positions")
+	if len(args) != 4 || clocks[args[3]] == nil {
+		return errors.New("want a file, a number of threads, a number of positions and a clock: wall or processor")
 	}
+	now := clocks[args[3]]
 	threads, err1 := strconv.Atoi(args[1])
 	room, err2 := strconv.Atoi(args[2])
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
 	base := statusKiB("/proc/self/status", "VmRSS")
-	start := time.Now()
+	start := now()
 	ck, err := checkpoint.Open(args[0])
 	if err != nil {
 		return err
@@ -60,10 +73,10 @@ func serve(args []string, in io.Reader, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	load := since(start)
+	load := now.since(start)
 	s := &server{
 		model: m, seq: m.Cache().Open(), batch: model.Batch{Rows: make([]model.Row, 1)},
-		random: rand.New(rand.NewPCG(1, 0)), files: map[string][]float32{},
+		random: rand.New(rand.NewPCG(1, 0)), files: map[string][]float32{}, now: now,
 	}
 	defer s.seq.Close()
 	enc := json.NewEncoder(out)
@@ -87,7 +100,10 @@ func serve(args []string, in io.Reader, out io.Writer) (err error) {
 	return lines.Err()
 }
 
-func since(t time.Time) float64 { return float64(time.Since(t)) / float64(time.Millisecond) }
+// since is the time since then in milliseconds.
+func (c clock) since(then time.Duration) float64 {
+	return float64(c()-then) / float64(time.Millisecond)
+}
 
 func (s *server) answer(q request) (reply, error) {
 	switch q.Op {
@@ -108,9 +124,9 @@ func (s *server) answer(q request) (reply, error) {
 // forward computes tokens behind the sequence, with logits for the last.
 func (s *server) forward(tokens []int32, logits int) (ms float64, err error) {
 	s.batch.Rows[0] = model.Row{Seq: s.seq, Tokens: tokens, Logits: logits}
-	start := time.Now()
+	start := s.now()
 	err = s.model.Forward(&s.batch)
-	return since(start), err
+	return s.now.since(start), err
 }
 
 func (s *server) some(n int) []int32 {
@@ -256,13 +272,13 @@ func (s *server) sample(q request) (reply, error) {
 	}
 	var r reply
 	for i := range q.Times + 1 {
-		start := time.Now()
+		start := s.now()
 		d, err := chain.Sample(logits)
 		if err != nil {
 			return reply{}, err
 		}
 		if i > 0 {
-			r.MS = append(r.MS, since(start))
+			r.MS = append(r.MS, s.now.since(start))
 		}
 		chain.Accept(d.Token)
 	}
