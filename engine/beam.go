@@ -29,13 +29,17 @@ func (e *Engine) Beam(ctx context.Context, r Request) error {
 		return fmt.Errorf("beam search: %w", err)
 	}
 	defer s.close()
+	if s.limit == 0 { // as many answers as asked for, of no tokens
+		s.groups[0].finished = make([]hypothesis, r.Params.N)
+		return s.send()
+	}
 	start := e.opts.Clock()
 	if err := s.prompt(ctx); err != nil {
 		return fmt.Errorf("beam search: %w", err)
 	}
 	generating := e.opts.Clock()
 	s.timings.Prompt = generating.Sub(start)
-	for length := 1; s.limit > 0 && s.extend(length); length++ {
+	for length := 1; s.extend(length); length++ {
 		if err := s.round(ctx); err != nil {
 			return fmt.Errorf("beam search: %w", err)
 		}

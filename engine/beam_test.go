@@ -124,6 +124,15 @@ func TestBeamsReportTheModelsOwnLogProbabilities(t *testing.T) {
 	}
 }
 
+func TestABeamSearchForNoTokensFindsEmptyAnswers(t *testing.T) {
+	p := params(0, 1, 0)
+	p.Beams, p.N = 3, 2
+	for _, a := range beam(t, hashEngine(t, verifytest.Options{}, engine.Options{}), engine.Request{Prompt: prompt(3, 9), Params: p}) {
+		require.Equal(t, engine.Length, a.Finish.Reason)
+		require.Empty(t, a.Tokens)
+	}
+}
+
 func TestBeamSearchOfABadRequestIsRefused(t *testing.T) {
 	e := hashEngine(t, verifytest.Options{}, engine.Options{})
 	p := params(0, 1, 4)
