@@ -164,6 +164,7 @@ type answerJSON struct {
 	Text         string         `json:"text"`
 	Tokens       []int32        `json:"tokens"`
 	FinishReason string         `json:"finish_reason"`
+	MatchedStop  string         `json:"matched_stop,omitempty"`
 	Logprobs     []tokenLogprob `json:"logprobs,omitempty"`
 }
 
@@ -177,7 +178,7 @@ type outputJSON struct {
 }
 
 func answerOf(x engine.Answer, logprobs bool) answerJSON {
-	out := answerJSON{Text: x.Text, Tokens: x.IDs(), FinishReason: string(x.Finish.Reason)}
+	out := answerJSON{Text: x.Text, Tokens: x.IDs(), FinishReason: string(x.Finish.Reason), MatchedStop: x.Finish.Matched}
 	if !logprobs {
 		return out
 	}

@@ -153,3 +153,27 @@ func TestExplainSamplingShowsTheStagesOfAProfile(t *testing.T) {
 	require.Equal(t, statusUsage, r.status)
 	require.Contains(t, r.errors, `"chat"`)
 }
+
+// Given a stop text or expression of one's own, then the answer says which of
+// them ended it.
+func TestTheStopThatEndedAnAnswerIsNamed(t *testing.T) {
+	dir := checkpointDir(t, false)
+	run := func(more ...string) (x outputJSON) {
+		r := surmise(t, "", append([]string{"generate", "-m", dir, "-p", "hello", "-n", "12", "--ignore-eos", "--json"}, more...)...)
+		require.Equal(t, statusOK, r.status, r.errors)
+		require.NoError(t, json.Unmarshal([]byte(r.out), &x))
+		return x
+	}
+	plain := run()
+	require.Equal(t, "length", plain.FinishReason)
+	require.Empty(t, plain.MatchedStop)
+	text := []rune(plain.Text)
+	last := string(text[len(text)-2:])
+	x := run("--stop", "never this", "--stop", last)
+	require.Equal(t, "stop", x.FinishReason)
+	require.Equal(t, last, x.MatchedStop)
+	require.Equal(t, plain.Text[:strings.Index(plain.Text, last)], x.Text)
+	x = run("--stop-regex", "(?s)...")
+	require.Equal(t, "(?s)...", x.MatchedStop)
+	require.Empty(t, x.Text)
+}
