@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,18 +46,22 @@ func TestAgreementWithLlamaCpp(t *testing.T) {
 			path := testmodels.Path(t, name)
 			m := open(t, onCPU(t, 0), path, model.Options{Context: 2100})
 
-			equal, tokens, whole, widest := 0, 0, 0, 0.0
+			equal, tokens, whole := 0, 0, 0
+			var gaps []float64
 			for _, a := range answers.Answers {
 				n, gap := partingPoint(t, m, a.Prompt, a.Greedy)
 				equal, tokens = equal+n, tokens+len(a.Greedy)
 				if n == len(a.Greedy) {
 					whole++
+				} else {
+					gaps = append(gaps, gap)
 				}
-				widest = max(widest, gap)
 			}
-			t.Logf("greedy: %d of %d prompts equal over 256 tokens, %d of %d tokens before the first difference, widest gap there %.3f",
-				whole, len(answers.Answers), equal, tokens, widest)
-			require.Less(t, widest, 1.5, "gap between the two tokens' logits where texts part")
+			slices.Sort(gaps)
+			t.Logf("greedy: %d of %d prompts equal over 256 tokens, %d of %d tokens before the first difference, gaps there %.3f",
+				whole, len(answers.Answers), equal, tokens, gaps)
+			require.Less(t, append([]float64{0}, gaps...)[len(gaps)], 1.5, "widest gap between the two tokens' logits where texts part")
+			require.Less(t, append([]float64{0}, gaps...)[(len(gaps)+1)/2], 0.3, "median of the gaps")
 
 			next, top := distance(t, m, &answers)
 			t.Logf("%d tokens of text: mean |Δ log p| %.3f of the next token, %.3f of the 20 likeliest", len(answers.Text.Next), next, top)
