@@ -33,6 +33,8 @@ type report struct {
 // The sampler's settings, from the common to the one that must look at all of
 // the vocabulary.
 var settings = []setting{
+	{Name: "greedy"},
+	{Name: "a server's defaults: top-k 40, top-p 0.9, min-p 0.1, T 0.8", Temperature: 0.8, TopK: 40, TopP: 0.9, MinP: 0.1},
 	{Name: "top-k 40, top-p 0.95, min-p 0.05, T 0.8, repetition 1.1", Temperature: 0.8, TopK: 40, TopP: 0.95, MinP: 0.05, Penalty: 1.1},
 	{Name: "top-p 0.95, T 0.8", Temperature: 0.8, TopP: 0.95},
 	{Name: "min-p 0.05, T 1", Temperature: 1, MinP: 0.05},
@@ -61,7 +63,7 @@ func measure(ctx context.Context, p plan, engines []engine, say func(string, ...
 	if p.fastest {
 		b.report.Statistic = "fastest turns"
 	}
-	if p.processor {
+	if p.clock == "cpu" {
 		b.report.Statistic += " of processor time"
 	}
 	for _, e := range engines {
