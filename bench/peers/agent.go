@@ -79,11 +79,7 @@ func (p plan) engines() ([]engine, error) {
 		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 		return nil, fmt.Errorf("%s cannot import llama_cpp: %s (pip install llama-cpp-python, or --python PATH)", python, lines[len(lines)-1])
 	}
-	clock := "wall"
-	if p.processor {
-		clock = "processor"
-	}
-	common := []string{p.model, strconv.Itoa(p.threads), strconv.Itoa(p.room()), clock}
+	common := []string{p.model, strconv.Itoa(p.threads), strconv.Itoa(p.room()), p.clock}
 	return []engine{
 		{"surmise", self, append([]string{agentArg}, common...)},
 		{"llama.cpp", python, append([]string{"-c", llamaSource, "auto"}, common...)},

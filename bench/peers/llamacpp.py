@@ -1,7 +1,7 @@
 """Serves requests of the command peers as the engine llama.cpp.
 
 Arguments: flash attention (auto or off), GGUF file, threads, positions of the
-cache, clock (wall or processor). Requests and replies are lines of JSON; see agent.go.
+cache, clock (wall or cpu). Requests and replies are lines of JSON; see agent.go.
 """
 
 import ctypes
@@ -163,7 +163,7 @@ def main(flash, path, threads, room, clock):
     say = lambda r: (out.write(json.dumps(r) + "\n"), out.flush())
     L.llama_backend_init()
     base = resident()
-    now = {"wall": time.perf_counter, "processor": time.process_time}[clock]
+    now = {"wall": time.perf_counter, "cpu": time.process_time}[clock]
     start = now()
     e = Engine(flash, path, int(threads), int(room), now)
     say({"ms": [(now() - start) * 1e3], "base_kib": base})

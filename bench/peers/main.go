@@ -20,7 +20,7 @@
 //   - sampling: llama.cpp's sampler chain and surmise's with the same settings,
 //     over a vocabulary of 131,072.
 //
-// On a machine that is busy with other things, --threads 1 --processor-time
+// On a machine that is busy with other things, --threads 1 --clock cpu
 // measures what each engine's one thread computes, however often it is
 // interrupted, and --fastest takes the best turns.
 //
@@ -48,7 +48,7 @@ type plan struct {
 	repeats, loads int
 	decode, prompt int
 	json, fastest  bool
-	processor      bool // time
+	clock          string // "wall" or "cpu"
 }
 
 func main() {
@@ -82,7 +82,7 @@ func parse(args []string, stderr io.Writer) (plan, error) {
 	fl.IntVar(&p.decode, "decode", 32, "tokens decoded in a turn")
 	fl.IntVar(&p.prompt, "prompt", 512, "tokens of the prompt")
 	fl.BoolVar(&p.fastest, "fastest", false, "report the fastest turns instead of medians, on a machine that other work disturbs")
-	fl.BoolVar(&p.processor, "processor-time", false, "measure processor time instead of the clock on the wall; needs --threads 1")
+	fl.StringVar(&p.clock, "clock", "wall", "wall, or cpu: processor time, for machines that are busy with other things (with --threads 1)")
 	fl.BoolVar(&p.json, "json", false, "print one JSON object instead of tables")
 	if err := fl.Parse(args); err != nil {
 		return p, err
@@ -101,8 +101,11 @@ func parse(args []string, stderr io.Writer) (plan, error) {
 	case p.threads < 1 || p.repeats < 1 || p.loads < 1 || p.decode < 1 || p.prompt < 1:
 		return p, errors.New("threads, repeats, loads, decode and prompt must be 1 or more")
 	}
-	if p.processor && p.threads != 1 {
-		return p, fmt.Errorf("--processor-time with %d threads, which would count their waiting: want --threads 1", p.threads)
+	if clocks[p.clock] == nil {
+		return p, fmt.Errorf("--clock %q: want wall or cpu", p.clock)
+	}
+	if p.clock == "cpu" && p.threads != 1 {
+		return p, errors.New("--clock cpu: workers that wait for each other use processor time too: say --threads 1")
 	}
 	for _, k := range p.rows {
 		if k > maxRows {

@@ -34,7 +34,7 @@ func tinyPlan(t *testing.T) plan {
 	t.Helper()
 	p := plan{
 		model: filepath.Join(t.TempDir(), "m.gguf"), python: os.Getenv("SURMISE_PEERS_PYTHON"),
-		threads: 2, contexts: []int{0, 70}, rows: []int{1, 8}, repeats: 2, loads: 2, decode: 3, prompt: 20,
+		threads: 2, clock: "wall", contexts: []int{0, 70}, rows: []int{1, 8}, repeats: 2, loads: 2, decode: 3, prompt: 20,
 	}
 	f, err := os.Create(p.model)
 	require.NoError(t, err)
@@ -123,7 +123,7 @@ func TestWrongFlagsAreRefused(t *testing.T) {
 		`rows: "0"`:         {"--model", "m", "--rows", "0"},
 		"rows: 65":          {"--model", "m", "--rows", "1,65"},
 		`contexts: "3,2"`:   {"--model", "m", "--contexts", "3,2"},
-		"want --threads 1":  {"--model", "m", "--processor-time"},
+		"say --threads 1":   {"--model", "m", "--clock", "cpu"},
 		"must be 1 or more": {"--model", "m", "--repeats", "0"},
 		`rows: "1,x"`:       {"--model", "m", "--rows", "1,x"},
 	} {

@@ -36,8 +36,8 @@ type clock func() time.Duration
 
 // clocks by name: on the wall, or what the process has computed for.
 var clocks = map[string]clock{
-	"wall":      func() time.Duration { return time.Since(began) },
-	"processor": processorTime,
+	"wall": func() time.Duration { return time.Since(began) },
+	"cpu":  processorTime,
 }
 
 var began = time.Now()
@@ -45,7 +45,7 @@ var began = time.Now()
 // serve loads a model and answers requests until there are no more.
 func serve(args []string, in io.Reader, out io.Writer) (err error) {
 	if len(args) != 4 || clocks[args[3]] == nil {
-		return errors.New("want a file, a number of threads, a number of positions and a clock: wall or processor")
+		return errors.New("want a file, a number of threads, a number of positions and a clock: wall or cpu")
 	}
 	now := clocks[args[3]]
 	threads, err1 := strconv.Atoi(args[1])

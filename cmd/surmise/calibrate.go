@@ -23,6 +23,7 @@ import (
 // calibrateFlags are the flags of calibrate.
 type calibrateFlags struct {
 	model   modelFlags
+	clock   clockFlags
 	context int
 	json    bool
 }
@@ -43,6 +44,7 @@ func (a *app) calibrateCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.calibrate(cmd, f) },
 	}
 	f.model.addLoading(cmd)
+	f.clock.add(cmd)
 	cmd.Flags().IntVar(&f.context, "ctx", 256, "cached positions before each forward")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object instead of text")
 	return cmd
@@ -54,6 +56,9 @@ func (a *app) calibrate(cmd *cobra.Command, f *calibrateFlags) error {
 	}
 	f.model.setup.Draft.Kind = drafter.None
 	if err := a.finishModel(cmd, &f.model); err != nil {
+		return err
+	}
+	if err := f.clock.finish(a, &f.model); err != nil {
 		return err
 	}
 	ctx, stop := interruptible(cmd.Context())

@@ -78,11 +78,14 @@ func TestCalibratePrintsATableAndACurve(t *testing.T) {
 	}
 }
 
-func TestCalibrateRefusesContextsThatDoNotFit(t *testing.T) {
+func TestCalibrateRefusesWhatItCannotMeasure(t *testing.T) {
 	model := checkpointDir(t, false)
 	r := runApp(context.Background(), "", ticking(""), "calibrate", "-m", model, "--ctx", "-1")
 	require.Equal(t, statusUsage, r.status)
 	require.Contains(t, r.errors, "--ctx -1")
+	r = runApp(context.Background(), "", ticking(""), "calibrate", "-m", model, "--clock", "cpu")
+	require.Equal(t, statusUsage, r.status)
+	require.Contains(t, r.errors, "say --threads 1")
 	r = runApp(context.Background(), "", ticking(""), "calibrate", "-m", model, "--ctx", "1000000")
 	require.Equal(t, statusFailure, r.status)
 	require.Contains(t, r.errors, "context 1000000: want 0 to")
