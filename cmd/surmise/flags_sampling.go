@@ -29,7 +29,11 @@ func (a *app) addSampling(cmd *cobra.Command, f *samplingFlags, profile sampler.
 			short = "n"
 		}
 		v := &fieldFlag{field: field, params: &f.params, initial: defaultText(field, &f.params)}
-		flag := cmd.Flags().VarPF(v, field.Flag, short, field.Help+" ("+field.Valid+")")
+		help := field.Help + " (" + field.Valid + ")"
+		for _, other := range field.Flags()[1:] {
+			help += ", also --" + other
+		}
+		flag := cmd.Flags().VarPF(v, field.Flag, short, help)
 		if field.Kind == sampler.KindBool || field.Kind == sampler.KindLogprobs {
 			flag.NoOptDefVal = "true"
 		}

@@ -141,6 +141,13 @@ func TestBestOfRanksWithoutBeingAskedForLogProbabilities(t *testing.T) {
 	require.Empty(t, answer("--best-of", "6", "--best-of-by", "vote").Samples)
 }
 
+func TestHelpListsEveryOtherName(t *testing.T) {
+	help := surmise(t, "", "generate", "--help").out
+	require.Contains(t, help, ", also --temperature")
+	require.Contains(t, help, ", also --max-tokens, also --max-completion-tokens, also --n-predict")
+	require.Contains(t, help, "grammar; not built yet")
+}
+
 func TestExplainSamplingShowsTheStagesOfAProfile(t *testing.T) {
 	explain := func(args ...string) string {
 		r := surmise(t, "", append([]string{"explain", "sampling", "--seed", "1"}, args...)...)
