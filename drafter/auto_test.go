@@ -204,3 +204,65 @@ func TestGivenNoTableThenAutoStillNeverLoses(t *testing.T) {
 		require.LessOrEqual(t, spent.Seconds(), 1.02*plain.Seconds(), "seed %d", seed)
 	}
 }
+
+// A machine that stalls now and then must not make the policy believe in drafts
+// that cost nothing.
+func TestGivenStallsThenAutoNeitherGetsStuckNorLoses(t *testing.T) {
+	for seed := range uint64(40) {
+		rng := rand.New(rand.NewPCG(seed, 5))
+		stall := func(d time.Duration) time.Duration {
+			if rng.IntN(10) == 0 {
+				return d * time.Duration(2+rng.IntN(20))
+			}
+			return d
+		}
+		verify, draft := curve(0.5), costly(0.2)
+		w := simulated{
+			verify: func(n int) time.Duration { return stall(verify(n)) }, draft: func(k int) time.Duration { return stall(draft(k)) },
+			chance: always(0.05), reports: 0.6, rng: rng,
+		}
+		auto := drafter.NewAuto(drafter.NewCosts(map[int]time.Duration{1: verify(1), 2: verify(1), 8: verify(2)}), drafter.MaxWidth)
+		w.run(auto, 1, 200)
+		// What it has learned holds on the machine without stalls.
+		w.verify, w.draft = verify, draft
+		spent, plain := w.run(auto, 1, 2000)
+		require.LessOrEqual(t, spent.Seconds(), 1.02*plain.Seconds(), "seed %d", seed)
+	}
+}
+
+func TestDecidingAllocatesNothing(t *testing.T) {
+	w := simulated{verify: curve(0.1), draft: costly(0.1), chance: always(0.6), rng: rand.New(rand.NewPCG(1, 1))}
+	auto := drafter.NewAuto(drafter.NewCosts(table(w.verify)), drafter.MaxWidth)
+	seq := new(simulatedSeq)
+	row := &drafter.Row{Seq: seq, Proposal: make([]int32, 0, 64), Confidence: make([]float32, 0, 64)}
+	rows := []*drafter.Row{row}
+	o := &drafter.Outcome{Seq: seq, Committed: []int32{1}, Pending: 9}
+	outcomes := []*drafter.Outcome{o}
+	position := 0
+	round := func() {
+		row.Reset()
+		row.Position, row.Known, row.Budget = position, o.Committed, drafter.MaxWidth
+		auto.Ask(rows)
+		for range row.Budget {
+			row.Proposal, row.Confidence = append(row.Proposal, 7), append(row.Confidence, 0.6)
+		}
+		auto.Trim(rows)
+		o.Position, o.Proposed = position, row.Proposal
+		auto.Learn(outcomes, drafter.Cost{Rows: 1, Tokens: 1 + len(row.Proposal), Verify: w.verify(1 + len(row.Proposal)), Draft: w.draft(len(row.Proposal))})
+		position++
+	}
+	for range 300 {
+		round()
+	}
+	require.Zero(t, testing.AllocsPerRun(500, round))
+}
+
+func BenchmarkAutoRound(b *testing.B) {
+	for name, chance := range map[string]float64{"paused": 0, "drafting": 0.8} {
+		b.Run(name, func(b *testing.B) {
+			w := simulated{verify: curve(0.1), draft: costly(0.1), chance: always(chance), reports: 0.5, rng: rand.New(rand.NewPCG(1, 1))}
+			b.ReportAllocs()
+			w.run(drafter.NewAuto(drafter.NewCosts(table(w.verify)), drafter.MaxWidth), 1, b.N)
+		})
+	}
+}

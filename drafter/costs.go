@@ -172,7 +172,7 @@ func (d *draftCost) learn(steps, owed int, took float64) {
 		return
 	}
 	if d.known() {
-		took = min(took, 4*max(d.at(float64(steps)), 1e-7))
+		took = min(took, 4*d.at(float64(steps)))
 	}
 	d.steps.learn(float64(steps), took)
 }
@@ -190,18 +190,20 @@ func (l *line) learn(x, y float64) {
 	l.xy = l.xy*lineMemory + float64(x*y)
 }
 
-// at is the line's value, never below 0. Where all points lie at one place the
-// line goes through the origin, which is how one step after the other costs.
+// at is the line's value. Where all points lie at one place the line goes through
+// the origin, which is how one step after the other costs. A line that points
+// below a quarter of that was led astray by the times of a busy machine.
 func (l *line) at(x float64) float64 {
 	mx, my := l.x/l.n, l.y/l.n
-	if v := l.xx/l.n - mx*mx; v > 1e-3 {
-		slope := max((l.xy/l.n-mx*my)/v, 0)
-		return max(my+slope*(x-mx), 0)
-	}
 	if mx <= 0 {
 		return my
 	}
-	return my * x / mx
+	steps := my * x / mx
+	if v := l.xx/l.n - float64(mx*mx); v > 1e-3 {
+		slope := max((l.xy/l.n-float64(mx*my))/v, 0)
+		return max(my+float64(slope*(x-mx)), 0.25*min(steps, my))
+	}
+	return steps
 }
 
 func clamp(x, lo, hi float64) float64 { return max(lo, min(hi, x)) }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"surmise/drafter"
@@ -56,6 +57,9 @@ type Request struct {
 	// Fresh computes the whole prompt anew and leaves nothing behind for later
 	// prompts, so that what came before changes no time and no count.
 	Fresh bool
+	// Forced are tokens to emit whatever the target would say: a recorded stream
+	// is replayed at the speed it would have. Nil for none.
+	Forced []int32
 	// KeepSpecial shows control tokens in the text.
 	KeepSpecial bool
 	// Emit takes the events, in order for each sample, from within Tick.
@@ -194,6 +198,8 @@ func (e *Engine) check(r Request) error {
 		return errors.New("the seed is not set")
 	case r.MaxWidth < 0 || r.MaxWidth > drafter.MaxWidth:
 		return fmt.Errorf("draft width %d: want 0..%d", r.MaxWidth, drafter.MaxWidth)
+	case slices.ContainsFunc(r.Forced, func(t int32) bool { return t < 0 || int(t) >= spec.Vocab }):
+		return fmt.Errorf("forced tokens hold one that is not of the vocabulary: want 0..%d", spec.Vocab-1)
 	case r.Emit == nil:
 		return errors.New("nobody takes the events")
 	}

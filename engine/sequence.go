@@ -18,14 +18,15 @@ type sequence struct {
 	index   int // of the sample
 	limit   int // tokens it may draw
 
-	seq   *kvcache.Seq // nil while the sample waits to be forked
-	todo  []int32      // known tokens that are not cached
-	chain *sampler.Chain
-	out   stream
-	draft drafter.Seq
-	kind  string // of draft
-	row   verify.Row
-	ask   drafter.Row
+	seq    *kvcache.Seq // nil while the sample waits to be forked
+	todo   []int32      // known tokens that are not cached
+	chain  *sampler.Chain
+	forced *forcedChain // of a request whose output is given
+	out    stream
+	draft  drafter.Seq
+	kind   string // of draft
+	row    verify.Row
+	ask    drafter.Row
 
 	// waiting are the samples forked from this one before the prompt's last
 	// token.
@@ -140,7 +141,7 @@ func (s *sequence) plan(budget int) (prompt int, ok bool) {
 	s.row.Seq, s.row.Known, s.row.Draft = s.seq, s.todo[:n], s.draft
 	s.row.Proposal, s.row.Chain = nil, nil
 	if n == len(s.todo) {
-		s.row.Chain = s.chain
+		s.row.Chain = s.draws()
 	}
 	s.ask.Seq = nil
 	if !s.begun {
