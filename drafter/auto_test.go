@@ -216,7 +216,8 @@ func TestGivenStallsThenAutoNeitherGetsStuckNorLoses(t *testing.T) {
 			}
 			return d
 		}
-		verify, draft := curve(0.5), costly(0.2)
+		// A pass fills a whole block, so that the first proposal costs most.
+		verify, draft := curve(0.5), func(steps int) time.Duration { return time.Duration(min(steps, 1)) * 6 * time.Millisecond }
 		w := simulated{
 			verify: func(n int) time.Duration { return stall(verify(n)) }, draft: func(k int) time.Duration { return stall(draft(k)) },
 			chance: always(0.05), reports: 0.6, rng: rng,
