@@ -178,6 +178,30 @@ func TestGivenALocalRecordingWhenReplayedThenEveryKindAndFixedWidthCountsAsLive(
 	}
 }
 
+func TestWithoutAModelBenchMeasuresTheFamilyInside(t *testing.T) {
+	dir := checkpointDir(t, false)
+	inside := func(a *app) {
+		a.family = &family{
+			files: os.DirFS(filepath.Dir(dir)), about: "a tiny model", target: filepath.Base(dir),
+			drafters: map[string]string{"full-model": filepath.Base(dir)},
+		}
+	}
+	path := filepath.Join(t.TempDir(), "rec.jsonl")
+	for _, args := range [][]string{
+		{"bench", "--data", questions(t), "-n", "8", "--curve-time", "0"},
+		{"record", "--data", questions(t), "-n", "8", "--curve-time", "0", "--out", path},
+		{"replay", "--recording", path, "--draft-kind", "prompt-lookup,full-model,cascade"},
+	} {
+		r := runApp(t.Context(), "", inside, args...)
+		require.Equal(t, statusOK, r.status, r.errors)
+		if args[0] != "record" {
+			for _, want := range []string{"prompt-lookup", "full-model", "cascade"} {
+				require.Contains(t, r.out, want)
+			}
+		}
+	}
+}
+
 func TestLookupNeedsNothingButTheRecording(t *testing.T) {
 	dir, path := checkpointDir(t, false), filepath.Join(t.TempDir(), "rec.jsonl")
 	r := surmise(t, "", "record", "--out", path, "-m", dir, "--data", questions(t), "-n", "20", "--curve-time", "0")

@@ -136,7 +136,7 @@ func (a *app) contenders(cmd *cobra.Command, f *draftFlags, m *modelFlags) ([]co
 	if len(kinds) == 0 {
 		kinds = []string{drafter.Lookup}
 		if m.setup.FS != nil {
-			kinds = a.kinds.Names()[1:]
+			kinds = a.familyKinds()
 		}
 	}
 	var out []contender
@@ -157,7 +157,7 @@ func (a *app) contenders(cmd *cobra.Command, f *draftFlags, m *modelFlags) ([]co
 		paths := served[name]
 		if given {
 			paths = []string{path}
-		} else if name == "cascade" {
+		} else if name == composed {
 			paths = f.models
 		}
 		switch {
@@ -169,7 +169,7 @@ func (a *app) contenders(cmd *cobra.Command, f *draftFlags, m *modelFlags) ([]co
 			}
 		case m.setup.FS != nil && (k.NeedsCheckpoint || k.OptionalCheckpoint):
 			dir, ok := a.family.drafters[name]
-			if !ok {
+			if !ok && name == composed {
 				dir = a.family.drafters[drafter.FullModel]
 			}
 			err = add(name, dir, m.setup.FS)
@@ -181,6 +181,20 @@ func (a *app) contenders(cmd *cobra.Command, f *draftFlags, m *modelFlags) ([]co
 		}
 	}
 	return out, nil
+}
+
+// composed is the kind that any draft model can be a part of.
+const composed = "cascade"
+
+// familyKinds are the kinds that the models inside the program can be tried with.
+func (a *app) familyKinds() []string {
+	var out []string
+	for _, name := range a.kinds.Names()[1:] {
+		if _, ok := a.family.drafters[name]; ok || name == drafter.Lookup || name == composed && a.family.drafters[drafter.FullModel] != "" {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 func detect(path string) (string, error) {

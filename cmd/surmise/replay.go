@@ -179,6 +179,14 @@ func (r *replayRun) run(ctx context.Context, cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	if r.rec.Header.Source == recording.Server && p.Temperature > 0 {
+		for _, c := range contenders {
+			// The server's noise is not ours to share.
+			if o := c.setup.Options; o != nil && o["noise"] == "" {
+				o["noise"] = "off"
+			}
+		}
+	}
 	about, err := r.about(cmd)
 	if err != nil {
 		return err
