@@ -116,7 +116,7 @@ func (r *Report) figures() ([]figure, error) {
 }
 
 // rows is the height of a plot with so many rows of dots.
-func rows(n int) vg.Length { return max(plotHeight, vg.Length(n)*22+60) }
+func rows(n int) vg.Length { return max(115, vg.Length(n)*24+55) }
 
 // dot is an estimate in row y.
 type dot struct {

@@ -43,7 +43,11 @@ func New(about bench.About, g *bench.Gather) *Report {
 	for _, d := range bench.Definitions {
 		r.Definitions[d.Name] = d.Meaning
 	}
-	for n, s := range g.Series {
+	for _, s := range g.Series {
+		if len(s.Trials) == 0 {
+			continue
+		}
+		n := len(r.Entries)
 		var plain []bench.Trial
 		if !s.Config.Plain() {
 			plain = g.Of(s.Config.Baseline()).Trials

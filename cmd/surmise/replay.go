@@ -6,11 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"surmise/bench"
 	"surmise/bench/journal"
@@ -145,6 +149,8 @@ type replayRun struct {
 	journal *journal.Journal
 	done    map[bench.Config]map[string]bool
 
+	mu     sync.Mutex // of what follows, and of gather and drafts
+	found  bool       // results in the journal
 	tokens int
 	spent  time.Duration
 }
@@ -195,11 +201,11 @@ func (r *replayRun) run(ctx context.Context, cmd *cobra.Command) error {
 		return err
 	}
 	failed := r.ways(ctx, contenders, p.Temperature)
-	if len(r.gather.Series) == 0 {
+	if r.tokens == 0 && !r.found {
 		return errors.Join(failed, errors.New("nothing was replayed"))
 	}
 	about.Drafts = r.drafts
-	if r.spent > 0 {
+	if r.spent > 0 && r.tokens > 0 {
 		fmt.Fprintf(a.stderr, "replayed %d tokens in %.2f s: %.0f tokens/s\n", r.tokens, r.spent.Seconds(), float64(r.tokens)/r.spent.Seconds())
 	}
 	return errors.Join(failed, a.write(report.New(about, &r.gather), &f.output))
@@ -274,40 +280,52 @@ func (r *replayRun) openJournal(about bench.About) error {
 			return err
 		}
 		for _, t := range line.Results {
-			r.finished(t.Config)[t.Trial.Key()] = true
+			r.found, r.finished(t.Config)[t.Trial.Key()] = true, true
 		}
 		return r.gather.Add(line)
 	})
 	return err
 }
 
+// finished are the keys of a way's items that the journal has.
 func (r *replayRun) finished(c bench.Config) map[string]bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.done[c] == nil {
 		r.done[c] = map[string]bool{}
 	}
 	return r.done[c]
 }
 
-// ways replays all ways of decoding, one after the other.
+// ways replays all ways of decoding: side by side where no device is needed,
+// else one after the other.
 func (r *replayRun) ways(ctx context.Context, contenders []contender, temperature float64) error {
 	ways := r.flags.drafts.ways(contenders, temperature)
 	bar := r.app.progress(len(ways)*len(r.rec.Items), "items")
 	defer bar.end()
-	for n, c := range ways {
-		var err error
-		if c.Plain() {
-			err = r.way(ctx, n, c, nil, bar)
-		} else {
-			err = r.draft(ctx, n, c, contenders[(n-1)/len(r.flags.drafts.widths)], bar)
-		}
-		if ctx.Err() != nil {
-			return errors.New("interrupted")
-		}
-		if err != nil {
-			return err
-		}
+	g, inner := errgroup.WithContext(ctx)
+	g.SetLimit(1)
+	if r.in == nil {
+		g.SetLimit(runtime.GOMAXPROCS(0))
 	}
-	return nil
+	for _, c := range ways {
+		r.gather.Of(c) // in this order
+	}
+	start := r.app.now()
+	for n, c := range ways {
+		g.Go(func() error {
+			if c.Plain() {
+				return r.way(inner, n, c, nil, bar)
+			}
+			return r.draft(inner, n, c, contenders[(n-1)/len(r.flags.drafts.widths)], bar)
+		})
+	}
+	err := g.Wait()
+	r.spent = r.app.now().Sub(start)
+	if ctx.Err() != nil {
+		return errors.New("interrupted")
+	}
+	return err
 }
 
 // draft opens the way's drafter, on the target if there is one.
@@ -326,18 +344,12 @@ func (r *replayRun) draft(ctx context.Context, n int, c bench.Config, x contende
 		defer target.Close()
 		basis.Target = target
 	}
-	d, err := engine.OpenDraft(r.app.kinds, x.setup, basis, r.app.warn)
+	d, err := engine.OpenDraft(r.app.kinds, x.setup, basis, r.warn)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c, err)
 	}
 	if d.Checkpoint != nil {
-		known := false
-		for _, have := range r.drafts {
-			known = known || have.Hash == d.Checkpoint.Hash()
-		}
-		if !known {
-			r.drafts = append(r.drafts, bench.CheckpointOf(d.Checkpoint, nil))
-		}
+		r.uses(bench.CheckpointOf(d.Checkpoint, nil))
 	}
 	return errors.Join(r.way(ctx, n, c, d.Drafter, bar), d.Close())
 }
@@ -352,33 +364,49 @@ func (r *replayRun) mine(way, item int, d drafter.Drafter) bool {
 }
 
 func (r *replayRun) way(ctx context.Context, n int, c bench.Config, d drafter.Drafter, bar *progress) error {
-	player, err := replay.New(r.rec, replay.Options{Config: c, Drafter: d, Tokenizer: r.text, Now: r.app.now, Warn: r.app.warn})
+	player, err := replay.New(r.rec, replay.Options{Config: c, Drafter: d, Tokenizer: r.text, Now: r.app.now, Warn: r.warn})
 	if err != nil {
 		return err
 	}
-	start := r.app.now()
-	tokens := 0
+	done := r.finished(c)
 	for i, item := range r.rec.Items {
-		if r.mine(n, i, d) && !r.finished(c)[item.Key()] {
+		if r.mine(n, i, d) && !done[item.Key()] {
 			t, err := player.Play(ctx, item)
 			if err != nil {
 				return errors.Join(err, player.Close())
 			}
-			tokens += t.Tokens
-			if err := r.keep(bench.Line{Item: item.ID, Results: []bench.Result{{Config: c, Trial: t}}}); err != nil {
+			if err := r.keep(bench.Line{Item: item.ID, Results: []bench.Result{{Config: c, Trial: t}}}, bar); err != nil {
 				return errors.Join(err, player.Close())
 			}
 		}
-		bar.step()
-	}
-	if d != nil {
-		r.tokens += tokens
-		r.spent += r.app.now().Sub(start)
 	}
 	return player.Close()
 }
 
-func (r *replayRun) keep(line bench.Line) error {
+// warn prints a warning of one of the ways.
+func (r *replayRun) warn(message string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.app.warn(message)
+}
+
+// uses notes a draft model for the report.
+func (r *replayRun) uses(c bench.Checkpoint) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !slices.ContainsFunc(r.drafts, func(have bench.Checkpoint) bool { return have.Hash == c.Hash }) {
+		r.drafts = append(r.drafts, c)
+	}
+}
+
+// keep takes a result in.
+func (r *replayRun) keep(line bench.Line, bar *progress) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	bar.step()
+	for _, x := range line.Results {
+		r.tokens += x.Trial.Tokens
+	}
 	if err := r.gather.Add(line); err != nil {
 		return err
 	}
