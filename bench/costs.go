@@ -12,6 +12,8 @@ type Costs struct {
 	Curves []Curve `json:"curves"`
 	// SampleSeconds is the time of drawing a token from logits.
 	SampleSeconds float64 `json:"sample_s,omitempty"`
+	// RoundSeconds is what a round takes beside forward, sampling and drafting.
+	RoundSeconds float64 `json:"round_s,omitempty"`
 }
 
 // Curve is the time of a forward by its number of rows, of one sequence with so
@@ -81,6 +83,15 @@ func (c *Costs) Table() map[int]time.Duration {
 		out[p.Rows] = time.Duration(p.Seconds * float64(time.Second))
 	}
 	return out
+}
+
+// Round is the expected time of a round of so many rows behind so many cached
+// positions, but for sampling and drafting; 0 of nil.
+func (c *Costs) Round(rows, context int) time.Duration {
+	if c == nil {
+		return 0
+	}
+	return c.Forward(rows, context) + time.Duration(c.RoundSeconds*float64(time.Second))
 }
 
 // SampleTime is SampleSeconds, 0 of nil.

@@ -10,16 +10,16 @@ import (
 	"surmise/engine"
 )
 
-// Segment is how many tokens a lane decodes before the next one has its turn:
-// few enough that a machine's moods meet all lanes, and enough that the caches
-// of the processor are the lane's own most of the time.
+// Segment is how many rounds a lane does before the next one has its turn: few
+// enough that a machine's moods meet all lanes, and enough that the processor's
+// caches are the lane's own most of the time. Rounds are counted, not tokens:
+// else a lane whose rounds emit many would find its caches cold more often.
 const Segment = 32
 
 // runner is a lane within a race.
 type runner struct {
 	lane      *Lane
 	collected *engine.Collector
-	tokens    int
 	done      bool
 }
 
@@ -35,13 +35,7 @@ func Race(ctx context.Context, lanes []*Lane, prompt []int32, seed uint64, first
 	for i, l := range lanes {
 		r := &runner{lane: l, collected: engine.NewCollector(1)}
 		runners[i] = r
-		err := l.Engine.Add(ctx, l.request(prompt, seed, func(e engine.Event) {
-			r.collected.Add(e)
-			if e.Token != nil {
-				r.tokens++
-			}
-		}))
-		if err != nil {
+		if err := l.Engine.Add(ctx, l.request(prompt, seed, r.collected.Add)); err != nil {
 			return nil, err
 		}
 	}
@@ -70,11 +64,11 @@ func Race(ctx context.Context, lanes []*Lane, prompt []int32, seed uint64, first
 	return answers, nil
 }
 
-// segment lets the lane decode some tokens.
+// segment lets the lane do some rounds.
 func (r *runner) segment(ctx context.Context) error {
 	r.lane.Watch.Start()
 	defer r.lane.Watch.Stop()
-	for end := r.tokens + Segment; r.tokens < end; {
+	for range Segment {
 		more, err := r.lane.Engine.Tick(ctx)
 		if err != nil {
 			return err

@@ -144,6 +144,7 @@ func TestGivenPerfectDraftsWhenPredictedThenSpeedupFollowsFromTheCosts(t *testin
 	probe, err := pair.Measure(context.Background(), m, d, r.Items, options())
 	require.NoError(t, err)
 	draft := probe.Draft
+	draft.Observe = 0
 	draft.Steps, draft.PromptToken = map[int]time.Duration{1: time.Millisecond, 2: 2 * time.Millisecond}, 0
 	x, err := replays.Predict(context.Background(), bench.Config{Kind: "full-model", Width: "4"}, d, &draft, plain.Trials)
 	require.NoError(t, err)

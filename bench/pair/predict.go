@@ -33,6 +33,18 @@ type Replays struct {
 	Warn      func(string)
 }
 
+// Calibrate fills in the parts of the costs that a recording shows: sampling,
+// and what a round takes beside it. They are medians over the items.
+func Calibrate(c *bench.Costs, r *recording.Recording) {
+	var sample, round []float64
+	for _, i := range r.Items {
+		if n := float64(len(i.Tokens) - 1); n > 0 {
+			sample, round = append(sample, i.SampleSeconds/n), append(round, i.RoundSeconds/n)
+		}
+	}
+	c.SampleSeconds, c.RoundSeconds = bench.Quantile(sample, 0.5), bench.Quantile(round, 0.5)
+}
+
 // Predict replays one way of decoding; draft are its times, plain the trials of
 // plain decoding, nil for plain decoding itself.
 func (r *Replays) Predict(ctx context.Context, c bench.Config, d drafter.Drafter, draft *replay.DraftCosts, plain []bench.Trial) (p *Prediction, err error) {

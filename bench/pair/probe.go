@@ -86,6 +86,7 @@ type prober struct {
 	draft   map[int][]float64 // seconds by number proposed
 	first   []float64         // seconds more per prompt token
 	plain   []float64         // seconds of plain forwards
+	observe float64           // seconds of being told of all rounds
 	widths  []int
 }
 
@@ -191,6 +192,7 @@ func (p *prober) ask(ctx context.Context, ask *drafter.Row, first bool) {
 // compare looks at the proposal and at both distributions.
 func (p *prober) compare(ask *drafter.Row, said int32, logits []float32, cost drafter.Cost) {
 	p.plain = append(p.plain, cost.Verify.Seconds())
+	p.observe += cost.Draft.Seconds()
 	p.out.Positions++
 	if len(ask.Proposal) > 0 {
 		p.out.Proposed++
@@ -256,5 +258,6 @@ func (p *prober) finish() {
 		steps[n] = time.Duration(bench.Quantile(took, 0.5) * scale * float64(time.Second))
 	}
 	prompt := time.Duration(bench.Quantile(p.first, 0.5) * scale * float64(time.Second))
-	p.out.Draft = replay.DraftCosts{Steps: steps, PromptToken: prompt}
+	observe := time.Duration(p.observe / float64(max(p.out.Positions, 1)) * scale * float64(time.Second))
+	p.out.Draft = replay.DraftCosts{Steps: steps, PromptToken: prompt, Observe: observe}
 }

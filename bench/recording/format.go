@@ -167,7 +167,10 @@ type Item struct {
 
 	PromptSeconds float64 `json:"prompt_s"`
 	DecodeSeconds float64 `json:"decode_s"`
+	// SampleSeconds and RoundSeconds are the parts of DecodeSeconds spent on
+	// sampling, and on what is neither that nor forwards nor recording.
 	SampleSeconds float64 `json:"sample_s,omitempty"`
+	RoundSeconds  float64 `json:"round_s,omitempty"`
 
 	// Retokenized tells that the ids were made from the text, which they give
 	// back exactly; they may still differ from those the target drew.

@@ -66,5 +66,6 @@ func (i *Item) take(a *engine.Answer, o *Observer) (hidden [][]float32) {
 	i.Tokens, i.Text, i.Finish = tokens[len(i.Prompt):], a.Text, string(a.Finish.Reason)
 	t := &a.Finish.Timings
 	i.PromptSeconds, i.DecodeSeconds, i.SampleSeconds = t.Prompt.Seconds(), t.Predicted.Seconds(), t.Draft.Sample.Seconds()
+	i.RoundSeconds = max(t.Predicted-t.Draft.Verify-t.Draft.Sample-t.Draft.Draft, 0).Seconds()
 	return hidden
 }

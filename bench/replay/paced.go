@@ -9,12 +9,14 @@ import (
 
 // DraftCosts are measured times of drafting.
 type DraftCosts struct {
-	// Steps is the time of a round's drafting by number of tokens proposed, what
-	// the drafter does when it is told of the outcome included.
+	// Steps is the time of proposing by number of tokens proposed.
 	Steps map[int]time.Duration
 	// PromptToken is what a sequence's first proposal takes more for every token
 	// before it: a draft model reads the prompt then.
 	PromptToken time.Duration
+	// Observe is what the drafter does in every round when it is told of the
+	// outcome.
+	Observe time.Duration
 }
 
 // at is linear between and beyond the measured numbers of tokens.
@@ -55,13 +57,19 @@ func newPaced(w drafter.Width, c *DraftCosts, watch *clock, d drafter.Drafter) *
 // Trim is called when the drafter has proposed.
 func (p *paced) Trim(rows []*drafter.Row) {
 	for _, r := range rows {
+		p.watch.pass(p.costs.Observe)
 		if r.Budget <= 0 {
 			continue
 		}
 		n := len(r.Proposal)
-		// A row whose proposal took no time, or that was refused at once.
-		if p.copies || r.Steps < 0 || r.Match > 0 && r.Source != "" {
+		switch {
+		case p.copies:
+			if n > 0 {
+				p.watch.pass(p.costs.at(n))
+			}
 			continue
+		case r.Steps < 0 || r.Match > 0 && r.Source != "":
+			continue // a copy of a composed kind
 		}
 		if r.Seq != p.seen {
 			p.seen = r.Seq

@@ -103,7 +103,7 @@ func (t *Target) Forward(b *model.Batch) error {
 		tokens += len(r.Tokens)
 		context = max(context, start)
 	}
-	t.watch.pass(t.costs.Forward(tokens, context))
+	t.watch.pass(t.costs.Round(tokens, context))
 	b.Results = t
 	return nil
 }
@@ -121,7 +121,13 @@ func (t *Target) next(row, i int) (token int32, ok bool) {
 
 // Argmax is the recorded token; not ok behind the end of the stream, where a
 // replay of the same rounds never looks.
-func (t *Target) Argmax(row, i int) (int32, bool) { return t.next(row, i) }
+func (t *Target) Argmax(row, i int) (int32, bool) {
+	t.draw()
+	return t.next(row, i)
+}
+
+// draw lets the time of drawing a token pass.
+func (t *Target) draw() { t.watch.pass(time.Duration(t.costs.SampleTime() * float64(time.Second))) }
 
 // floor is the logit of every token but the recorded one. It is finite, so that
 // no filter meets a difference of infinities, and so low that neither bias nor
@@ -142,7 +148,7 @@ func (t *Target) Logits(row, i int) []float32 {
 		t.spike = int(token)
 		t.logits[token] = 0
 	}
-	t.watch.pass(time.Duration(t.costs.SampleTime() * float64(time.Second)))
+	t.draw()
 	return t.logits
 }
 

@@ -47,7 +47,7 @@ func (a *app) benchCommand() *cobra.Command {
 		Use:   "bench [--model PATH] [--draft-kind KIND]...",
 		Short: "Measure drafters against plain decoding",
 		Long: "Measure drafters against plain decoding on the same questions. All ways of decoding take turns within one\n" +
-			"process, some tokens each, so that ratios hold on a machine that is busy with other things. Every stream is\n" +
+			"process, some rounds each, so that ratios hold on a machine that is busy with other things. Every stream is\n" +
 			"compared with that of plain decoding, byte for byte.",
 		Example: "  surmise bench -m model.gguf --draft-kind prompt-lookup --limit 24 --html report.html\n" +
 			"  surmise bench -m model.gguf --draft-model draft.gguf --draft-block-size auto,2,4,8 --temperatures 0,0.8\n" +

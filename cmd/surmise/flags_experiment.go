@@ -263,6 +263,10 @@ func (a *app) write(r *report.Report, f *outputFlags) error {
 	return r.Table(a.stdout)
 }
 
+// curveRows are the numbers of rows that experiments measure: densest where
+// widths are usual.
+var curveRows = []int{1, 2, 3, 4, 5, 6, 7, 9, 11, 13, 17, 24, 33, 64}
+
 // measureCurves measures forwards at two lengths of context, for predictions and
 // the report; nil if no time is given.
 func (a *app) measureCurves(ctx context.Context, in *engine.Instance, budget time.Duration) (*bench.Costs, error) {
@@ -278,7 +282,9 @@ func (a *app) measureCurves(ctx context.Context, in *engine.Instance, budget tim
 		if n := len(out.Curves); n > 0 && out.Curves[n-1].Context == context {
 			continue
 		}
-		t, err := costs.Measure(ctx, in.Model, costs.Options{Context: context, Budget: budget / 2, Clock: a.now, Seed: 1})
+		t, err := costs.Measure(ctx, in.Model, costs.Options{
+			Context: context, Rows: curveRows, Warm: 1, Repeats: 200, Budget: budget / 2, Clock: a.now, Seed: 1,
+		})
 		if err != nil {
 			return nil, err
 		}

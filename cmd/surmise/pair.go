@@ -242,6 +242,7 @@ func (r *pairRun) record(path string, layers []int) (*recording.Recording, error
 
 // predict probes and replays every drafter that fits.
 func (r *pairRun) predict(rec *recording.Recording, contenders []contender) error {
+	pair.Calibrate(r.costs, rec)
 	r.replay = &pair.Replays{Recording: rec, Tokenizer: r.in.Tokenizer, Costs: r.costs, Warn: r.app.warn}
 	plain, err := r.replay.Predict(r.ctx, bench.Config{Kind: bench.None, Temperature: r.flags.sampling.params.Temperature}, nil, nil, nil)
 	if err != nil {

@@ -29,6 +29,10 @@ type Options struct {
 	Context int
 	// Repeats is how often each number of rows is measured at most; 21 if zero.
 	Repeats int
+	// Warm is how many forwards of the same number of rows come before each one
+	// that is timed: decoding, most forwards find in the processor's caches what
+	// one like them has left there, which for a small model is most of its time.
+	Warm int
 	// Budget is the time after which no further forward begins, but for those of
 	// the two smallest numbers of rows; a minute if zero. Filling the context
 	// comes on top.
@@ -158,6 +162,11 @@ func (m *meter) passes() error {
 			done, err := m.done(pass == 0 && i < 2)
 			if done || err != nil {
 				return err
+			}
+			for range m.opts.Warm {
+				if _, err := m.time(rows); err != nil {
+					return err
+				}
 			}
 			took, err := m.time(rows)
 			if err != nil {
