@@ -26,6 +26,7 @@ func main() {
 		now:       time.Now,
 		random:    rand.Uint64,
 		costs:     costs.UserStore(),
+		family:    demoFamily(),
 	}
 	os.Exit(a.execute(context.Background(), os.Args[1:]))
 }

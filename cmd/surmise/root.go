@@ -95,7 +95,7 @@ func (a *app) root() *cobra.Command {
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
-	root.AddCommand(a.generateCommand(), a.runCommand(), a.inspectCommand(), a.tokenizeCommand(), a.calibrateCommand(), a.explainCommand(), a.benchCommand(), a.recordCommand(), a.replayCommand(), a.pairCommand())
+	root.AddCommand(a.generateCommand(), a.runCommand(), a.inspectCommand(), a.tokenizeCommand(), a.calibrateCommand(), a.explainCommand(), a.benchCommand(), a.recordCommand(), a.replayCommand(), a.pairCommand(), a.demoCommand())
 	root.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		name = strings.ReplaceAll(name, "_", "-")
 		if to, ok := a.aliases[name]; ok {
