@@ -156,12 +156,6 @@ func (a *Auto) kind(name string) *autoKind {
 	return k
 }
 
-// free tells that drafting with a kind costs next to nothing, so that it is
-// always asked and only what it proposes is weighed.
-func (a *Auto) free(k *autoKind, plain float64) bool {
-	return k.copies || k.draft.known() && k.draft.at(4) < 0.005*plain
-}
-
 // begin notes the rows of a round.
 func (a *Auto) begin(rows []*Row) {
 	a.round.number++
@@ -197,13 +191,13 @@ func (a *Auto) Ask(rows []*Row) {
 		r.Floor, r.Steps = 0, 0
 		switch {
 		case r.Budget <= 0:
-		case a.free(s.kind, plain):
+		case s.kind.copies: // always asked; what it proposes is weighed
 			s.asked = r.Budget
 		default:
 			if s.owing != nil {
 				s.owed = s.owing.Owed()
 			}
-			if !s.kind.draft.known() {
+			if !s.kind.draft.known() && !a.guard.holds() {
 				s.width = min(r.Budget, tasteWidth) // a first taste of what asking costs
 			} else {
 				open = true

@@ -99,22 +99,26 @@ func (a *Auto) Learn(outcomes []*Outcome, cost Cost) {
 	drafted, tried := false, false
 	for _, o := range outcomes {
 		// Outcomes come in the order of rows, with those of others between them.
-		for n < len(a.round.rows) && a.round.rows[n].seq != o.Seq {
-			n++
+		at := n
+		for at < len(a.round.rows) && a.round.rows[at].seq != o.Seq {
+			at++
 		}
-		if n == len(a.round.rows) {
-			break
+		if at == len(a.round.rows) {
+			continue
 		}
-		s := a.round.rows[n]
+		n = at + 1
+		s := a.round.rows[at]
 		right := a.compare(s, o)
 		tokens += len(o.Committed)
 		drafted = drafted || len(o.Proposed) > 0 || s.worked
 		tried = tried || s.trying
 		if s.trying {
-			if right > 0 {
-				s.kind.wait = firstWait
-			} else {
+			switch right {
+			case 0:
 				s.kind.wait = min(2*s.kind.wait, longestWait)
+			case 1: // better than nothing
+			default:
+				s.kind.wait = max(s.kind.wait/2, firstWait)
 			}
 			s.kind.until = s.kind.wait
 		}

@@ -29,6 +29,7 @@ const costBins = 40
 const (
 	levelWeight = 0.02
 	shapeWeight = 0.1
+	shapeReturn = 0.005
 )
 
 // assumed is the shape of the cost of a forward when nothing was measured: a
@@ -119,7 +120,9 @@ func (c *Costs) LearnVerify(tokens int, took time.Duration) {
 	// A forward that took many times what it should was interrupted.
 	ratio := clamp(seen/(c.level*c.scale[b]), 0.5, 2)
 	c.level *= 1 + levelWeight*(ratio-1)
-	c.scale[b] = clamp(c.scale[b]*(1+shapeWeight*(ratio-1)), 0.25, 4)
+	// What both could explain the level does in the long run: else the two drift
+	// apart, and with them the sizes that are not seen.
+	c.scale[b] = clamp(c.scale[b]+shapeWeight*(ratio-1)*c.scale[b]+shapeReturn*(1-c.scale[b]), 0.25, 4)
 }
 
 // draftOf is the cost of drafting with a kind.
