@@ -27,8 +27,15 @@ const (
 // palette are the colours of entries, distinct also for most colour-blind eyes
 // (Okabe and Ito, Color Universal Design, 2008), plain decoding first.
 var palette = []color.RGBA{
-	{110, 110, 110, 255}, {0, 114, 178, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255},
-	{230, 159, 0, 255}, {86, 180, 233, 255}, {120, 80, 40, 255}, {150, 140, 0, 255},
+	{110, 110, 110, 255},
+	{0, 114, 178, 255},
+	{213, 94, 0, 255},
+	{0, 158, 115, 255},
+	{204, 121, 167, 255},
+	{230, 159, 0, 255},
+	{86, 180, 233, 255},
+	{120, 80, 40, 255},
+	{150, 140, 0, 255},
 }
 
 // paint is the colour of entry n.
