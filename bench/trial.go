@@ -78,6 +78,12 @@ type Trial struct {
 // Latency is the time from request to last token.
 func (t Trial) Latency() float64 { return t.PromptSeconds + t.DecodeSeconds }
 
+// Untimed forgets the times: they are not known.
+func (t *Trial) Untimed() {
+	t.PromptSeconds, t.DecodeSeconds = 0, 0
+	t.Counts.DraftSeconds, t.Counts.VerifySeconds, t.Counts.SampleSeconds = 0, 0, 0
+}
+
 // Key names the request within an experiment.
 func (t Trial) Key() string { return t.Item + "#" + strconv.Itoa(t.Turn) }
 

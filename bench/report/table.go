@@ -21,7 +21,7 @@ type column struct {
 var columns = []column{
 	{"", func(e *Entry) string { return e.Key }},
 	{"decoding", func(e *Entry) string { return e.Config.String() }},
-	{"tokens/s", func(e *Entry) string { return fmt.Sprintf("%.1f", e.Summary.TokensPerSecond) }},
+	{"tokens/s", func(e *Entry) string { return timed(e, "%.1f", e.Summary.TokensPerSecond) }},
 	{"speedup", func(e *Entry) string { return interval(e.Summary.Speedup) }},
 	{"accept len", func(e *Entry) string { return orDash(e, "%.2f", e.Summary.MeanAcceptanceLength) }},
 	{"accept rate", func(e *Entry) string { return orDash(e, "%.2f", e.Summary.AcceptanceRate) }},
@@ -31,10 +31,10 @@ var columns = []column{
 		}
 		return fmt.Sprintf("%d/%d", e.Summary.Counts.Drafts, e.Summary.Counts.Rounds)
 	}},
-	{"p50/p95 s", func(e *Entry) string { return fmt.Sprintf("%.2f/%.2f", e.Summary.LatencyP50, e.Summary.LatencyP95) }},
+	{"p50/p95 s", func(e *Entry) string { return timed(e, "%.2f/%.2f", e.Summary.LatencyP50, e.Summary.LatencyP95) }},
 	{"draft/verify/sample", func(e *Entry) string {
 		s := e.Summary.Shares
-		return fmt.Sprintf("%.0f/%.0f/%.0f %%", 100*s.Draft, 100*s.Verify, 100*s.Sample)
+		return timed(e, "%.0f/%.0f/%.0f %%", 100*s.Draft, 100*s.Verify, 100*s.Sample)
 	}},
 	{"bytes equal", func(e *Entry) string {
 		if e.Summary.Compared == 0 {
@@ -42,6 +42,14 @@ var columns = []column{
 		}
 		return fmt.Sprintf("%d/%d", e.Summary.Same, e.Summary.Compared)
 	}},
+}
+
+// timed is a cell of times, a dash where they are not known.
+func timed(e *Entry, format string, v ...any) string {
+	if e.Summary.TokensPerSecond == 0 {
+		return "–"
+	}
+	return fmt.Sprintf(format, v...)
 }
 
 func interval(i *bench.Interval) string {
@@ -109,7 +117,10 @@ func (r *Report) extent() string {
 	if n := len(r.Skipped); n > 0 {
 		s += fmt.Sprintf(", %d questions skipped", n)
 	}
-	if r.About.Predicted {
+	switch {
+	case r.About.Predicted && r.About.Costs == nil:
+		s += "; no times: forwards were not measured"
+	case r.About.Predicted:
 		s += "; times are predictions from measured forwards"
 	}
 	return s

@@ -364,7 +364,13 @@ func (r *replayRun) mine(way, item int, d drafter.Drafter) bool {
 }
 
 func (r *replayRun) way(ctx context.Context, n int, c bench.Config, d drafter.Drafter, bar *progress) error {
-	player, err := replay.New(r.rec, replay.Options{Config: c, Drafter: d, Tokenizer: r.text, Now: r.app.now, Warn: r.warn})
+	o := replay.Options{Config: c, Drafter: d, Tokenizer: r.text, Now: r.app.now, Warn: r.warn}
+	if r.in == nil {
+		// Copying takes microseconds, which on a shared clock would be mostly those
+		// of the ways side by side.
+		o.Draft = &replay.DraftCosts{}
+	}
+	player, err := replay.New(r.rec, o)
 	if err != nil {
 		return err
 	}
@@ -374,6 +380,9 @@ func (r *replayRun) way(ctx context.Context, n int, c bench.Config, d drafter.Dr
 			t, err := player.Play(ctx, item)
 			if err != nil {
 				return errors.Join(err, player.Close())
+			}
+			if r.rec.Header.Costs == nil {
+				t.Untimed()
 			}
 			if err := r.keep(bench.Line{Item: item.ID, Results: []bench.Result{{Config: c, Trial: t}}}, bar); err != nil {
 				return errors.Join(err, player.Close())
