@@ -66,11 +66,16 @@ func (a *app) recordServer(ctx context.Context, f *recordFlags, set prompts.Set)
 	if err != nil {
 		return err
 	}
-	var mu sync.Mutex // of warnings
+	var mu sync.Mutex // of warnings and of the clock
+	now := func() time.Time {
+		mu.Lock()
+		defer mu.Unlock()
+		return a.now()
+	}
 	source := &recording.ServerSource{
 		Client: &remote.Client{
 			BaseURL: f.server.url, Key: key, Model: f.server.model, HTTP: &http.Client{}, Idle: f.server.idle, Attempts: f.server.attempts,
-			Random: remote.Random, Sleep: remote.Sleep, Now: a.now,
+			Random: remote.Random, Sleep: remote.Sleep, Now: now,
 			Retrying: func(attempt int, wait time.Duration, err error) {
 				mu.Lock()
 				defer mu.Unlock()
