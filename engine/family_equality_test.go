@@ -84,13 +84,16 @@ func TestSwappingTheDrafterInTheMiddleOfAStreamChangesNothing(t *testing.T) {
 		r := engine.Request{Prompt: f.prose(90), Params: penalized(params(temperature, 3, 96))}
 		r.Params.IgnoreEOS = true
 		want := f.plain(t, r).IDs()
+		for _, k := range f.kinds {
+			f.ready(t, k, r)
+		}
 		for first := range f.kinds {
 			s := &swapping{f: f, t: t, request: r}
 			s.open()
 			// Every kind takes over in turn, beginning with another one.
 			for i := range f.kinds {
 				k := f.kinds[(first+i)%len(f.kinds)]
-				s.decode(f.ready(t, k, r), 16*(i+1), 1+i)
+				s.decode(k.drafter, 16*(i+1), 1+i)
 			}
 			require.Equal(t, want, s.out)
 			s.close()

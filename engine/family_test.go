@@ -44,7 +44,7 @@ const familyContext = 320
 // openKinds opens the family on one thread with a context of 320.
 func openKinds(t testing.TB) *family {
 	t.Helper()
-	f := &family{t: t, known: map[string]engine.Answer{}, in: openFamily(t, drafter.None, "", func(s *engine.Setup) { s.Threads, s.Context = 1, familyContext })}
+	f := &family{t: t, known: map[string]engine.Answer{}, in: openFamily(t, drafter.None, "", func(s *engine.Setup) { s.Threads, s.Context, s.Sequences = 1, familyContext, 8 })}
 	for _, k := range familyKinds {
 		f.kinds = append(f.kinds, &familyKind{name: k.kind, drafter: f.open(k.kind, k.model, demo.FS(), nil)})
 	}
