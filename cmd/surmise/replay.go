@@ -31,6 +31,7 @@ type replayFlags struct {
 	model     modelFlags
 	drafts    draftFlags
 	output    outputFlags
+	clock     clockFlags
 	recording string
 	shard     string
 	journal   string
@@ -53,6 +54,7 @@ func (a *app) replayCommand() *cobra.Command {
 		Args: noArgs,
 	}
 	f.model.addLoading(cmd)
+	f.clock.add(cmd)
 	a.addDrafts(cmd, &f.drafts)
 	f.output.add(cmd)
 	fl := cmd.Flags()
@@ -88,6 +90,9 @@ func (a *app) replay(cmd *cobra.Command, f *replayFlags) error {
 	}
 	if f.recording == "" {
 		return usage(errors.New("no recording: say --recording FILE"))
+	}
+	if err := f.clock.finish(a, &f.model); err != nil {
+		return err
 	}
 	shard, shards, err := parseShard(f.shard)
 	if err != nil {
