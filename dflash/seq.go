@@ -27,10 +27,13 @@ type seq struct {
 	states []float32
 }
 
-// While a prompt is read, context is made for owedLimit positions together. When
-// twice as many are owed in the midst of a text, all but the latest owedLimit are
-// given up.
-const owedLimit = 64
+// While a prompt is read, what is owed is made once it is owedLimit positions. When
+// as many are owed in the midst of a text, all but the latest owedKept are given
+// up: to take them in would cost more than a try is worth.
+const (
+	owedLimit = 64
+	owedKept  = 32
+)
 
 func (s *seq) Drafter() drafter.Drafter { return s.d }
 func (s *seq) Position() int            { return s.at }
@@ -134,7 +137,7 @@ func (d *Drafter) room() []float32 {
 		d.rooms = d.rooms[:n-1]
 		return r
 	}
-	return make([]float32, 0, (2*owedLimit+drafter.MaxWidth+2)*d.net.taps.Cols)
+	return make([]float32, 0, (owedLimit+drafter.MaxWidth+2)*d.net.taps.Cols)
 }
 
 // Owed is the number of positions without their context.
@@ -182,8 +185,8 @@ func (d *Drafter) Observe(outcomes []*drafter.Outcome) error {
 			if o.Pending >= 0 { // the prompt ends
 				d.ended = append(d.ended, s)
 			}
-		case owed >= 2*owedLimit:
-			s.giveUp(owed - owedLimit)
+		case owed >= owedLimit:
+			s.giveUp(owed - owedKept)
 		}
 	}
 	if err := n.context(); err != nil {

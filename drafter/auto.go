@@ -102,12 +102,13 @@ const (
 	// The budget for trying: a share of decode time, and as many plain rounds to
 	// start with. It is not saved up beyond some rounds.
 	trialShare = 0.01
-	trialStart = 1
+	trialStart = 1.5
 	trialSaved = 16
 	// Rounds between tries.
-	firstWait   = 8
-	longestWait = 512
-	trialWidth  = 3
+	firstWait    = 8
+	shortestWait = 2
+	longestWait  = 512
+	trialWidth   = 3
 	// tasteWidth is what is asked to learn what asking costs.
 	tasteWidth = 2
 	// confirmation is the expected gain below which a plain round is preferred.
@@ -116,8 +117,10 @@ const (
 	hopeless = 0.01
 	// verdictLife is how many rounds a decision is kept that nothing pays.
 	verdictLife = 32
-	// smallDebt is how many owed positions are a part of ordinary drafting.
-	smallDebt = 2*MaxWidth + 1
+	// smallDebt is how many owed positions are a part of ordinary drafting; a
+	// sequence that owes more than largeDebt comes back only by being tried.
+	smallDebt = 8
+	largeDebt = 2*MaxWidth + 1
 )
 
 // NewAuto makes the policy. limit caps every proposal, 1 to MaxWidth.
@@ -225,7 +228,7 @@ func (a *Auto) divide(rows []*Row) float64 {
 	a.slots = a.slots[:0]
 	for n, r := range rows {
 		s := a.round.rows[n]
-		if r.Budget <= 0 || s.asked > 0 || s.width > 0 || s.owed > smallDebt {
+		if r.Budget <= 0 || s.asked > 0 || s.width > 0 || s.owed > largeDebt {
 			continue // what owes much comes back by being tried
 		}
 		chance := 1.0

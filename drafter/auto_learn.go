@@ -79,7 +79,7 @@ func (s *autoRow) take(r *Row, a *Auto) {
 func (s *autoRow) chance(i int) float64 {
 	all := s.source.survival.of(i, s.confidence(i), s.match)
 	own := &s.survival.sure[confidenceBin(s.confidence(i), s.match)][positionBin(i)]
-	return own.mean(all, 2*priorWeight)
+	return own.mean(all, rowWeight)
 }
 
 func (s *autoRow) confidence(i int) float32 {
@@ -95,7 +95,7 @@ func (a *Auto) Learn(outcomes []*Outcome, cost Cost) {
 	if cost.Tokens > 0 && a.round.base >= cost.Rows {
 		a.costs.LearnVerify(cost.Tokens, cost.Verify)
 	}
-	n, tokens := 0, 0
+	n, tokens, gained := 0, 0, 0
 	drafted, tried := false, false
 	for _, o := range outcomes {
 		// Outcomes come in the order of rows, with those of others between them.
@@ -113,14 +113,14 @@ func (a *Auto) Learn(outcomes []*Outcome, cost Cost) {
 		drafted = drafted || len(o.Proposed) > 0 || s.worked
 		tried = tried || s.trying
 		if s.trying {
-			switch right {
-			case 0:
+			switch {
+			case right == 0:
 				s.kind.wait = min(2*s.kind.wait, longestWait)
-			case 1: // better than nothing
-			default:
-				s.kind.wait = max(s.kind.wait/2, firstWait)
+			case right > 1 || o.Accepted > 0:
+				s.kind.wait = max(s.kind.wait/4, shortestWait)
 			}
 			s.kind.until = s.kind.wait
+			gained += o.Accepted
 		}
 		if o.Ended {
 			delete(a.rows, o.Seq)
@@ -129,13 +129,13 @@ func (a *Auto) Learn(outcomes []*Outcome, cost Cost) {
 	if !tried && cost.Rows == len(a.round.rows) {
 		a.guard.learn(drafted, tokens, (cost.Verify + cost.Sample + cost.Draft).Seconds())
 	}
-	a.spend(cost)
+	a.spend(cost, gained)
 	a.forget()
 }
 
 // spend books drafting time, when one kind alone was at work, and fills the
-// budgets for trying.
-func (a *Auto) spend(cost Cost) {
+// budgets for trying; gained are the tokens that tries brought.
+func (a *Auto) spend(cost Cost, gained int) {
 	var worked *autoKind
 	alone, tried, begun := true, false, true
 	for _, s := range a.round.rows {
@@ -159,6 +159,9 @@ func (a *Auto) spend(cost Cost) {
 			if !begun {
 				paid = max(0, paid-worked.draft.debt(owed))
 			}
+			// A try that was verified cost that too, and may have paid for itself.
+			plain := a.costs.Verify(a.round.base)
+			paid += a.costs.Verify(max(cost.Tokens, 1)) - plain - float64(gained)*plain/float64(max(len(a.round.rows), 1))
 			worked.credit -= paid
 		} else if !worked.draft.known() && owed <= smallDebt {
 			worked.credit -= took

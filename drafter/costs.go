@@ -168,6 +168,9 @@ func (d *draftCost) debt(owed int) float64 {
 func (d *draftCost) learn(steps, owed int, took float64) {
 	if owed > smallDebt {
 		each := max(took-d.at(float64(steps)), 0) / float64(owed)
+		if !d.known() {
+			each = took / float64(owed+8*steps) // some of it was the proposing
+		}
 		if !d.owing {
 			d.owing, d.each = true, each
 		}

@@ -59,7 +59,10 @@ func confidenceBin(confidence float32, match int) int {
 // the longer the match.
 const (
 	priorWeight = 3
-	blindPrior  = 0.5
+	// rowWeight is how much what is known of all rows counts for one of them: a
+	// few misfortunes at the start of a text say little about the rest of it.
+	rowWeight  = 16
+	blindPrior = 0.5
 )
 
 func surePrior(confidence float32, match int) float64 {
@@ -82,7 +85,7 @@ func (s *survival) expect(i int, own *survival) float64 {
 	if own == nil {
 		return all
 	}
-	return own.blind[positionBin(i)].mean(all, 2*priorWeight)
+	return own.blind[positionBin(i)].mean(all, rowWeight)
 }
 
 // learn counts token i of a proposal that was compared with the stream.

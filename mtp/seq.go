@@ -31,9 +31,13 @@ type seq struct {
 	last []float32
 }
 
-// While a prompt is read, owedLimit entries are made together. When twice as many
-// are owed in the midst of a text, all but the latest owedLimit are given up.
-const owedLimit = 64
+// While a prompt is read, what is owed is made once it is owedLimit positions. When
+// as many are owed in the midst of a text, all but the latest owedKept are given
+// up: to take them in would cost more than a try is worth.
+const (
+	owedLimit = 64
+	owedKept  = 32
+)
 
 func (s *seq) Drafter() drafter.Drafter { return s.d }
 func (s *seq) Position() int            { return s.at }
@@ -145,7 +149,7 @@ func (d *Drafter) room() []float32 {
 		d.rooms = d.rooms[:n-1]
 		return r
 	}
-	return make([]float32, 0, (2*owedLimit+drafter.MaxWidth+2)*d.width)
+	return make([]float32, 0, (owedLimit+drafter.MaxWidth+2)*d.width)
 }
 
 // Observe takes in the states of the committed tokens.
@@ -205,8 +209,8 @@ func (d *Drafter) learn(s *seq, o *drafter.Outcome) error {
 		return d.settle(s)
 	case reading && owed >= owedLimit:
 		return d.settle(s)
-	case owed >= 2*owedLimit:
-		s.giveUp(owed - owedLimit)
+	case owed >= owedLimit:
+		s.giveUp(owed - owedKept)
 	}
 	return nil
 }
