@@ -319,26 +319,27 @@ class DFlash(nn.Module):
         """c [B, T, H] of tapped target hiddens, each [B, T, H_target]."""
         return self.hidden_norm(self.fc(torch.cat(taps, -1)))
 
-    def mask_for(self, layer, starts, length):
-        """Additive mask [A*block, length + A*block] of one layer for blocks that start at `starts` [A].
+    def masks(self, layer, starts, length):
+        """Additive masks of one layer for blocks that start at `starts` [A]: over the context [A*block, length] and
+        inside a block [block, block].
 
         A sliding layer sees keys at most window-1 positions back and, unless is_causal says otherwise, is causal.
         """
         sliding = self.layer_types[layer] == "sliding_attention"
         causal = self.causal if self.causal is not None else sliding
         dev = starts.device
-        own = torch.arange(len(starts), device=dev).repeat_interleave(self.block)
-        at = (starts[:, None] + torch.arange(self.block, device=dev)).reshape(-1)
+        slot = torch.arange(self.block, device=dev)
+        at = (starts[:, None] + slot).reshape(-1)
         context = torch.arange(length, device=dev)
-        ok_context = context[None] < starts[own][:, None]
-        ok_block = own[:, None] == own[None]
+        ok = context[None] < starts.repeat_interleave(self.block)[:, None]
+        own = torch.ones(self.block, self.block, dtype=torch.bool, device=dev)
         if causal:
-            ok_block &= at[None] <= at[:, None]
+            own &= slot[None] <= slot[:, None]
         if sliding:
-            ok_context &= at[:, None] - context[None] < self.window
-            ok_block &= at[:, None] - at[None] < self.window
-        ok = torch.cat([ok_context, ok_block], 1)
-        return torch.zeros(ok.shape, device=dev).masked_fill(~ok, float("-inf"))
+            ok &= at[:, None] - context[None] < self.window
+            own &= slot[:, None] - slot[None] < self.window
+        zero = lambda m: torch.zeros(m.shape, device=dev).masked_fill(~m, float("-inf"))
+        return zero(ok), zero(own)
 
     def forward(self, c, starts, first, mask_embedding):
         """Normed outputs [B, A, block, H] of A independent blocks per row.
@@ -354,9 +355,26 @@ class DFlash(nn.Module):
         rope = rope_table(at, cfg.head_dim, cfg.rope_theta, x.dtype)
         rope_c = rope_table(torch.arange(c.shape[1], device=c.device), cfg.head_dim, cfg.rope_theta, x.dtype)
         for i, layer in enumerate(self.layers):
-            past = layer.self_attn.keys_values(c, rope_c)
-            x, _ = layer(x, rope, self.mask_for(i, starts, c.shape[1]), past)
+            context = layer.self_attn.keys_values(c, rope_c)
+            u = layer.input_layernorm(x)
+            q, _ = layer.self_attn.queries(u, rope)
+            own = layer.self_attn.keys_values(u, rope)
+            x = layer.finish(x, self._attend(q, context, own, *self.masks(i, starts, c.shape[1])))
         return self.norm(x).view(b, a, self.block, hidden)
+
+    def _attend(self, q, context, own, context_mask, own_mask):
+        """Attention of blocks to the context and to themselves, without the products between blocks."""
+        b, n, t, d = q.shape
+        repeat = n // own[0].shape[1]
+        (kc, vc), (k, v) = ((x.repeat_interleave(repeat, 1) for x in kv) for kv in (context, own))
+        blocks = lambda x: x.reshape(b, n, t // self.block, self.block, d)
+        far = (q @ kc.transpose(-1, -2)).float() + context_mask
+        near = (blocks(q) @ blocks(k).transpose(-1, -2)).float() + own_mask
+        p = torch.cat([far, near.view(b, n, t, self.block)], -1) * d**-0.5
+        p = torch.softmax(p, -1).to(q.dtype)
+        length = kc.shape[2]
+        mine = p[..., length:].reshape(b, n, t // self.block, self.block, self.block) @ blocks(v)
+        return p[..., :length] @ vc + mine.view(b, n, t, d)
 
 
 def init(module, layers):
