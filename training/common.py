@@ -77,10 +77,7 @@ def newton_schulz(g):
 
 
 class Muon(torch.optim.Optimizer):
-    """Momentum orthogonalized by Newton-Schulz (Jordan et al. 2024), scaled to AdamW's update size (Liu et al. 2025).
-
-    On this size and budget it reaches AdamW's loss in about two thirds of the steps.
-    """
+    """Momentum orthogonalized by Newton-Schulz (Jordan et al. 2024), scaled to AdamW's update size (Liu et al. 2025)."""
 
     def __init__(self, params, lr, momentum=0.95, weight_decay=0.1):
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})

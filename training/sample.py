@@ -3,8 +3,8 @@
     python sample.py --target PATH --data DIR --out samples.npy [--tokens 500000]
 
 Prompts are 16 to 64 tokens of training text; a third of the rows continues greedily, the rest at T = 0.8. Rows that
-loop (under half of their 4-grams distinct) are dropped. What a drafter meets at work is what the target writes, and a
-drafter that has seen it is accepted clearly more often than one trained on human text alone.
+loop (under half of their 4-grams distinct) are dropped. What a drafter meets at work is what the target writes, so it should have
+seen that too.
 """
 
 import argparse
