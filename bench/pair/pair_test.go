@@ -87,6 +87,7 @@ func TestGivenADrafterThatIsTheTargetWhenProbedThenTheyAgreeAndOverlapEverywhere
 	require.NoError(t, err)
 	require.Positive(t, p.Positions)
 	require.Equal(t, p.Positions, p.Compared)
+	require.Equal(t, p.Positions, p.Proposed)
 	require.InDelta(t, 1, p.Overlap, 1e-6)
 	require.Equal(t, 1.0, p.Agreement)
 	require.NotEmpty(t, p.Draft.Steps)
@@ -144,7 +145,7 @@ func TestGivenPerfectDraftsWhenPredictedThenSpeedupFollowsFromTheCosts(t *testin
 	probe, err := pair.Measure(context.Background(), m, d, r.Items, options())
 	require.NoError(t, err)
 	draft := probe.Draft
-	draft.Observe = 0
+	draft.Observe, draft.Behind = 0, 0
 	draft.Steps, draft.PromptToken = map[int]time.Duration{1: time.Millisecond, 2: 2 * time.Millisecond}, 0
 	x, err := replays.Predict(context.Background(), bench.Config{Kind: "full-model", Width: "4"}, d, &draft, plain.Trials)
 	require.NoError(t, err)

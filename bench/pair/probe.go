@@ -17,7 +17,7 @@ import (
 )
 
 // Probe is what a teacher-forced pass over recorded streams shows of a drafter:
-// at every position it is asked for a proposal, which is not used.
+// at many positions it is asked for a proposal, which is not used.
 type Probe struct {
 	// Positions is how many were looked at.
 	Positions int `json:"positions"`
@@ -83,16 +83,26 @@ type prober struct {
 	out     Probe
 	agreed  int
 	overlap float64
-	draft   map[int][]float64 // seconds by number proposed
-	first   []float64         // seconds more per prompt token
-	plain   []float64         // seconds of plain forwards
-	observe float64           // seconds of being told of all rounds
+	draft   map[asked][]float64 // seconds of proposing
+	first   []float64           // seconds more per prompt token
+	plain   []float64           // seconds of plain forwards
+	observe float64             // seconds of being told of all rounds
 	widths  []int
+	asks    int
 }
+
+// asked is a kind of question: for how many tokens, how many tokens after the
+// question before it.
+type asked struct{ proposed, behind int }
+
+// gaps are the distances between questions, in turn: a drafter that has not been
+// asked for some tokens has them to take in first, as after a round that
+// accepted some.
+var gaps = []int{1, 1, 1, 4}
 
 // Measure makes the pass. The drafter is bound to the target.
 func Measure(ctx context.Context, target model.Target, d drafter.Drafter, items []*recording.Item, o ProbeOptions) (Probe, error) {
-	p := &prober{target: target, d: d, o: o, draft: map[int][]float64{}}
+	p := &prober{target: target, d: d, o: o, draft: map[asked][]float64{}}
 	for _, w := range []int{1, 2, 4, 8} {
 		if w <= d.Contract().MaxWidth {
 			p.widths = append(p.widths, w)
@@ -141,14 +151,18 @@ func (p *prober) item(ctx context.Context, i *recording.Item) (err error) {
 		return true
 	}}
 	ask := drafter.Row{Seq: ds, Chain: chain}
+	last, next := 0, 1
 	for n := 0; stream.at < len(i.Tokens)-1 && n < p.o.PerItem; n++ {
-		if n > 0 {
+		asks := n == next
+		if asks {
 			ask.Position, ask.Known = seq.Len(), row.Known
-			ask.Budget = min(p.widths[n%len(p.widths)], p.target.Spec().Context-seq.Len()-1)
-			p.ask(ctx, &ask, n == 1)
+			ask.Budget = min(p.widths[p.asks%len(p.widths)], p.target.Spec().Context-seq.Len()-1)
+			p.ask(ctx, &ask, n == 1, n-last)
 			if ask.Err != nil {
 				return ask.Err
 			}
+			last, next = n, n+gaps[p.asks/len(p.widths)%len(gaps)]
+			p.asks++
 		}
 		if err := v.Round(ctx, []*verify.Row{&row}); err != nil {
 			return err
@@ -157,7 +171,11 @@ func (p *prober) item(ctx context.Context, i *recording.Item) (err error) {
 			return fmt.Errorf("round: %w", firstOf(row.Err, row.DraftErr))
 		}
 		if n > 0 {
-			p.compare(&ask, row.Pending, stream.logits, v.Cost())
+			p.plain = append(p.plain, v.Cost().Verify.Seconds())
+			p.observe += v.Cost().Draft.Seconds()
+		}
+		if asks {
+			p.compare(&ask, row.Pending, stream.logits)
 		}
 		row.Known = []int32{row.Pending}
 	}
@@ -174,25 +192,23 @@ func firstOf(errs ...error) error {
 }
 
 // ask asks for a proposal and times it.
-func (p *prober) ask(ctx context.Context, ask *drafter.Row, first bool) {
+func (p *prober) ask(ctx context.Context, ask *drafter.Row, first bool, behind int) {
 	p.spy.fresh = false
 	start := p.o.Now()
 	drafter.Propose(ctx, []*drafter.Row{ask})
 	took := p.o.Now().Sub(start).Seconds()
 	switch n := len(ask.Proposal); {
-	case n == 0:
+	case n == 0 || ask.Match > 0 && ask.Source != "": // nothing, or a copy of a composed kind
 	case first:
 		// What reading the prompt took comes out when the steps are known.
 		p.first = append(p.first, took/float64(ask.Position))
 	default:
-		p.draft[n] = append(p.draft[n], took)
+		p.draft[asked{n, behind}] = append(p.draft[asked{n, behind}], took)
 	}
 }
 
 // compare looks at the proposal and at both distributions.
-func (p *prober) compare(ask *drafter.Row, said int32, logits []float32, cost drafter.Cost) {
-	p.plain = append(p.plain, cost.Verify.Seconds())
-	p.observe += cost.Draft.Seconds()
+func (p *prober) compare(ask *drafter.Row, said int32, logits []float32) {
 	p.out.Positions++
 	if len(ask.Proposal) > 0 {
 		p.out.Proposed++
@@ -253,11 +269,36 @@ func (p *prober) finish() {
 	if now, then := bench.Quantile(p.plain, 0.5), p.o.Costs.Forward(1, 128).Seconds(); now > 0 && then > 0 {
 		scale = then / now
 	}
-	steps := map[int]time.Duration{}
-	for n, took := range p.draft {
-		steps[n] = time.Duration(bench.Quantile(took, 0.5) * scale * float64(time.Second))
+	typical := map[asked]float64{}
+	for q, took := range p.draft {
+		typical[q] = bench.Quantile(took, 0.5) * scale
 	}
-	prompt := time.Duration(bench.Quantile(p.first, 0.5) * scale * float64(time.Second))
-	observe := time.Duration(p.observe / float64(max(p.out.Positions, 1)) * scale * float64(time.Second))
-	p.out.Draft = replay.DraftCosts{Steps: steps, PromptToken: prompt, Observe: observe}
+	p.out.Draft = replay.DraftCosts{
+		Steps:       map[int]time.Duration{},
+		Behind:      duration(perToken(typical)),
+		PromptToken: duration(bench.Quantile(p.first, 0.5) * scale),
+		Observe:     duration(p.observe / float64(max(len(p.plain), 1)) * scale),
+	}
+	for q, s := range typical {
+		if q.behind == 1 {
+			p.out.Draft.Steps[q.proposed] = duration(s)
+		}
+	}
+}
+
+func duration(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
+
+// perToken is what a proposal takes more for every token that the drafter has to
+// take in beyond the one that it always has.
+func perToken(typical map[asked]float64) float64 {
+	var slopes []float64
+	for q, s := range typical {
+		if q.behind == 1 {
+			continue
+		}
+		if one, ok := typical[asked{q.proposed, 1}]; ok {
+			slopes = append(slopes, (s-one)/float64(q.behind-1))
+		}
+	}
+	return max(bench.Quantile(slopes, 0.5), 0)
 }

@@ -14,6 +14,9 @@ type DraftCosts struct {
 	// PromptToken is what a sequence's first proposal takes more for every token
 	// before it: a draft model reads the prompt then.
 	PromptToken time.Duration
+	// Behind is what a proposal takes more for every token beyond one that came
+	// since the proposal before it.
+	Behind time.Duration
 	// Observe is what the drafter does in every round when it is told of the
 	// outcome.
 	Observe time.Duration
@@ -48,6 +51,7 @@ type paced struct {
 	watch  *clock
 	copies bool // declining is as quick as the drafter is
 	seen   drafter.Seq
+	at     int // position of its proposal before
 }
 
 func newPaced(w drafter.Width, c *DraftCosts, watch *clock, d drafter.Drafter) *paced {
@@ -74,7 +78,10 @@ func (p *paced) Trim(rows []*drafter.Row) {
 		if r.Seq != p.seen {
 			p.seen = r.Seq
 			p.watch.pass(time.Duration(r.Position) * p.costs.PromptToken)
+		} else {
+			p.watch.pass(time.Duration(r.Position-p.at-1) * p.costs.Behind)
 		}
+		p.at = r.Position
 		p.watch.pass(p.costs.at(max(n, 1)))
 	}
 	p.Width.Trim(rows)
