@@ -167,8 +167,14 @@ func (a *Auto) begin(rows []*Row) {
 	for _, k := range a.kinds {
 		k.present, k.deepest, k.owed = false, 0, 0
 	}
-	for _, r := range rows {
-		s := a.row(r.Seq)
+	last := a.round.rows[:cap(a.round.rows)]
+	for n, r := range rows {
+		var s *autoRow
+		if n < len(last) && last[n] != nil && last[n].seq == r.Seq {
+			s = last[n] // as in the round before
+		} else {
+			s = a.row(r.Seq)
+		}
 		if !s.kind.present {
 			s.kind.present = true
 			s.kind.until = max(s.kind.until-1, 0)

@@ -165,6 +165,25 @@ func (c *Counters) Spend(kind string, cost Cost) {
 	t.Sample += cost.Sample
 }
 
+// Settle counts a round of a row with its times and, if it made no proposal, the
+// reason; why is empty for a round that was asked for none. It is Round, Spend and
+// Decline in one.
+func (c *Counters) Settle(kind, source string, proposed, accepted int, cost Cost, why Reason) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.kind(kind)
+	n.all.Round(proposed, accepted)
+	n.all.Draft += cost.Draft
+	n.all.Verify += cost.Verify
+	n.all.Sample += cost.Sample
+	switch {
+	case proposed > 0:
+		n.source(source).Round(proposed, accepted)
+	case why != "":
+		n.declines[why]++
+	}
+}
+
 // Decline counts a row that made no proposal.
 func (c *Counters) Decline(kind string, why Reason) {
 	c.mu.Lock()

@@ -226,20 +226,20 @@ func (s *sequence) count(cost drafter.Cost) {
 	if s.kind == "" {
 		return
 	}
-	if c := s.engine.opts.Counters; c != nil {
-		c.Round(s.kind, s.source(), len(s.row.Proposal), s.row.Accepted)
-		rows := time.Duration(max(cost.Rows, 1))
-		c.Spend(s.kind, drafter.Cost{Draft: cost.Draft / rows, Verify: cost.Verify / rows, Sample: cost.Sample / rows})
-	}
+	why := drafter.Reason("")
 	if len(s.row.Proposal) > 0 {
 		t.DraftKind = s.kind
 		t.drafted(s.source(), len(s.row.Proposal), s.row.Accepted)
 	} else if s.ask.Seq != nil {
-		why := s.ask.Decline
-		if why == "" {
+		if why = s.ask.Decline; why == "" {
 			why = drafter.Failed // what was proposed were no tokens
 		}
-		s.declined(why)
+		t.declined(why)
+	}
+	if c := s.engine.opts.Counters; c != nil {
+		rows := time.Duration(max(cost.Rows, 1))
+		share := drafter.Cost{Draft: cost.Draft / rows, Verify: cost.Verify / rows, Sample: cost.Sample / rows}
+		c.Settle(s.kind, s.source(), len(s.row.Proposal), s.row.Accepted, share, why)
 	}
 }
 

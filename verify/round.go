@@ -87,6 +87,8 @@ type Verifier struct {
 	starts   []int  // their positions before it
 	tokens   []int32
 	layers   map[drafter.Drafter][]int
+	asked    drafter.Drafter // whose layers were wanted last
+	answer   []int
 	outcomes []drafter.Outcome
 	told     []*drafter.Outcome
 }
@@ -332,11 +334,15 @@ func (v *Verifier) tell() {
 // layersOf are the hidden states a drafter observes.
 func (v *Verifier) layersOf(s drafter.Seq) []int {
 	d := s.Drafter()
+	if d == v.asked {
+		return v.answer
+	}
 	layers, ok := v.layers[d]
 	if !ok {
 		layers = d.Contract().Inputs.Layers
 		v.layers[d] = layers
 	}
+	v.asked, v.answer = d, layers
 	return layers
 }
 
