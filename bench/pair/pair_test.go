@@ -76,7 +76,7 @@ func record(t *testing.T, m model.Target) *recording.Recording {
 }
 
 func options() pair.ProbeOptions {
-	return pair.ProbeOptions{Tokens: 100, PerItem: 50, Env: sampler.Env{Vocab: vocab}, Costs: measured, Now: time.Now}
+	return pair.ProbeOptions{Tokens: 100, PerItem: 50, Env: sampler.Env{Vocab: vocab}, Params: sampler.Default(), Costs: measured, Now: time.Now}
 }
 
 func TestGivenADrafterThatIsTheTargetWhenProbedThenTheyAgreeAndOverlapEverywhere(t *testing.T) {

@@ -39,38 +39,70 @@ type Probe struct {
 type ProbeOptions struct {
 	// Tokens is how many positions at most, PerItem of one stream.
 	Tokens, PerItem int
-	// Env is what samplers know of the target.
-	Env   sampler.Env
-	Costs *bench.Costs
-	Now   func() time.Time
+	// Env is what samplers know of the target, Params those of the streams: masks
+	// and biases apply to both distributions.
+	Env    sampler.Env
+	Params sampler.Params
+	Costs  *bench.Costs
+	Now    func() time.Time
 }
 
-// spy takes the logits that a drafter passes through its chain.
+// spy takes the logits that are passed through a chain, and bans what the chain
+// bans only behind it.
 type spy struct {
+	banned []int32
 	logits []float32
-	fresh  bool
+	fresh  bool // the first since it was last set to false are there
 }
 
 // Process implements sampler.Processor.
 func (s *spy) Process(logits []float32, _ []int32) error {
 	if !s.fresh {
 		s.logits, s.fresh = append(s.logits[:0], logits...), true
+		for _, id := range s.banned {
+			s.logits[id] = float32(math.Inf(-1))
+		}
 	}
 	return nil
 }
 
-// forced is a verify.Chain that draws the recorded stream and keeps the logits.
+// forced is a verify.Chain that draws the recorded stream, and passes the logits
+// through a chain with a spy.
 type forced struct {
 	stream []int32
 	at     int
-	logits []float32
+	chain  *sampler.Chain
+	spy    *spy
 }
 
 func (f *forced) ArgmaxOnly() bool { return false }
-func (f *forced) Accept(int32)     { f.at++ }
+
+func (f *forced) Accept(token int32) {
+	f.at++
+	f.chain.Accept(token)
+}
+
 func (f *forced) Sample(logits []float32) (sampler.Draw, error) {
-	f.logits = append(f.logits[:0], logits...)
-	return sampler.Draw{Token: f.stream[f.at]}, nil
+	f.spy.fresh = false
+	_, err := f.chain.Sample(logits)
+	return sampler.Draw{Token: f.stream[f.at]}, err
+}
+
+// chain makes a chain of a stream that draws at temperature 1, with the masks and
+// biases of the stream's own parameters and a spy behind them.
+func (p *prober) chain(i *recording.Item, s *spy) (*sampler.Chain, error) {
+	own, params := &p.o.Params, sampler.Default()
+	seed := i.Seed
+	params.Seed, params.MaxNewTokens = &seed, i.Limit
+	params.IgnoreEOS, params.MinNewTokens, params.StopTokenIDs = own.IgnoreEOS, min(own.MinNewTokens, i.Limit), own.StopTokenIDs
+	params.LogitBias, params.LanguageBias, params.SuppressTokens = own.LogitBias, own.LanguageBias, own.SuppressTokens
+	s.banned = append(s.banned[:0], own.SuppressTokens...)
+	if own.IgnoreEOS {
+		s.banned = append(s.banned, p.o.Env.EOS...)
+	}
+	env := p.o.Env
+	env.Processor = s
+	return sampler.NewChain(params, env, i.Prompt, 0)
 }
 
 // prober is a pass under way.
@@ -78,7 +110,8 @@ type prober struct {
 	target model.Target
 	d      drafter.Drafter
 	o      ProbeOptions
-	spy    spy
+	// drafts and targets see what the two pass through their chains.
+	drafts, targets spy
 
 	out     Probe
 	agreed  int
@@ -133,18 +166,18 @@ func (p *prober) item(ctx context.Context, i *recording.Item) (err error) {
 			err = e
 		}
 	}()
-	params := sampler.Default()
-	seed := i.Seed
-	params.Seed = &seed
-	env := p.o.Env
-	env.Processor = &p.spy
-	chain, err := sampler.NewChain(params, env, i.Prompt, 0)
+	chain, err := p.chain(i, &p.drafts)
 	if err != nil {
 		return err
 	}
 	defer chain.Release()
+	targets, err := p.chain(i, &p.targets)
+	if err != nil {
+		return err
+	}
+	defer targets.Release()
 
-	stream := &forced{stream: i.Tokens}
+	stream := &forced{stream: i.Tokens, chain: targets, spy: &p.targets}
 	v := verify.New(p.target, p.o.Now)
 	row := verify.Row{Seq: seq, Draft: ds, Chain: stream, Known: i.Prompt, Emit: func(t verify.Token) bool {
 		chain.Accept(t.Token)
@@ -175,7 +208,7 @@ func (p *prober) item(ctx context.Context, i *recording.Item) (err error) {
 			p.observe += v.Cost().Draft.Seconds()
 		}
 		if asks {
-			p.compare(&ask, row.Pending, stream.logits)
+			p.compare(&ask, row.Pending)
 		}
 		row.Known = []int32{row.Pending}
 	}
@@ -193,7 +226,7 @@ func firstOf(errs ...error) error {
 
 // ask asks for a proposal and times it.
 func (p *prober) ask(ctx context.Context, ask *drafter.Row, first bool, behind int) {
-	p.spy.fresh = false
+	p.drafts.fresh = false
 	start := p.o.Now()
 	drafter.Propose(ctx, []*drafter.Row{ask})
 	took := p.o.Now().Sub(start).Seconds()
@@ -208,7 +241,7 @@ func (p *prober) ask(ctx context.Context, ask *drafter.Row, first bool, behind i
 }
 
 // compare looks at the proposal and at both distributions.
-func (p *prober) compare(ask *drafter.Row, said int32, logits []float32) {
+func (p *prober) compare(ask *drafter.Row, said int32) {
 	p.out.Positions++
 	if len(ask.Proposal) > 0 {
 		p.out.Proposed++
@@ -216,20 +249,20 @@ func (p *prober) compare(ask *drafter.Row, said int32, logits []float32) {
 			p.agreed++
 		}
 	}
-	if p.spy.fresh {
-		p.overlap += overlap(logits, p.spy.logits)
+	if p.drafts.fresh {
+		p.overlap += overlap(p.targets.logits, p.drafts.logits)
 		p.out.Compared++
 	}
 }
 
 // agrees tells whether the drafter's choice without noise is what was said.
 func (p *prober) agrees(ask *drafter.Row, said int32) bool {
-	if !p.spy.fresh {
+	if !p.drafts.fresh {
 		return ask.Proposal[0] == said
 	}
 	best := 0
-	for i, z := range p.spy.logits {
-		if z > p.spy.logits[best] {
+	for i, z := range p.drafts.logits {
+		if z > p.drafts.logits[best] {
 			best = i
 		}
 	}

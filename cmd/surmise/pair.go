@@ -270,7 +270,8 @@ func (r *pairRun) predictPair(n int, c contender, rec *recording.Recording) erro
 	}
 	tokens := r.flags.probe
 	probe, err := pair.Measure(r.ctx, r.in.Model, d.Drafter, rec.Items, pair.ProbeOptions{
-		Tokens: tokens, PerItem: max(tokens/len(rec.Items), 16), Env: r.in.Engine.Env(), Costs: r.costs, Now: r.app.now,
+		Tokens: tokens, PerItem: max(tokens/len(rec.Items), 16), Env: r.in.Engine.Env(),
+		Params: r.flags.sampling.params, Costs: r.costs, Now: r.app.now,
 	})
 	if err = errors.Join(err, d.Close()); err != nil {
 		return err
