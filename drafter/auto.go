@@ -103,7 +103,7 @@ const (
 	// start with. It is not saved up beyond some rounds.
 	trialShare = 0.01
 	trialStart = 1.5
-	trialSaved = 16
+	trialSaved = 6
 	// Rounds between tries.
 	firstWait    = 8
 	shortestWait = 2
@@ -111,8 +111,10 @@ const (
 	trialWidth   = 3
 	// tasteWidth is what is asked to learn what asking costs.
 	tasteWidth = 2
-	// confirmation is the expected gain below which a plain round is preferred.
-	confirmation = 0.02
+	// confirmation is the expected gain below which a plain round is preferred to
+	// drafting, and drafted the expected gain of verifying what is drafted already.
+	confirmation = 0.05
+	drafted      = 0.02
 	// hopeless is the chance below which a slot is no candidate.
 	hopeless = 0.01
 	// verdictLife is how many rounds a decision is kept that nothing pays.
@@ -307,6 +309,10 @@ func (a *Auto) best(rows int, drafting bool) (chosen int, rate float64) {
 	tokens := float64(rows)
 	plain := tokens / a.costs.Verify(base)
 	rate = plain
+	enough := plain * (1 + drafted)
+	if drafting {
+		enough = plain * (1 + confirmation)
+	}
 	draft := 0.0 // kinds draft one after the other, the rows of a kind together
 	for _, k := range a.kinds {
 		k.planned = 0
@@ -320,7 +326,7 @@ func (a *Auto) best(rows int, drafting bool) (chosen int, rate float64) {
 			k.planned = s.i + 1
 			draft += k.draft.at(float64(k.planned))
 		}
-		if r := tokens / (a.costs.Verify(base+n+1) + draft); r > rate && r > plain*(1+confirmation) {
+		if r := tokens / (a.costs.Verify(base+n+1) + draft); r > rate && r > enough {
 			chosen, rate = n+1, r
 		}
 	}
