@@ -342,4 +342,3 @@ func (whole) Ticks(lo, hi float64) []plot.Tick {
 	}
 	return out
 }
-

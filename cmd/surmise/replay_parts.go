@@ -57,4 +57,3 @@ func (a *app) mergeReplays(f *replayFlags) error {
 	}
 	return a.write(report.New(*about, &gather), &f.output)
 }
-
