@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -68,6 +69,9 @@ func (a *app) calibrate(cmd *cobra.Command, f *calibrateFlags) error {
 		return err
 	}
 	err = a.measure(ctx, in, f)
+	if err != nil && ctx.Err() != nil {
+		err = errors.New("interrupted")
+	}
 	if closeErr := in.Close(); err == nil {
 		err = closeErr
 	}

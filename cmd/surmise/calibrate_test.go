@@ -90,3 +90,14 @@ func TestCalibrateRefusesWhatItCannotMeasure(t *testing.T) {
 	require.Equal(t, statusFailure, r.status)
 	require.Contains(t, r.errors, "context 1000000: want 0 to")
 }
+
+func TestCalibrateSaysThatItWasInterruptedAndKeepsNothing(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	dir := t.TempDir()
+	r := runApp(ctx, "", ticking(dir), "calibrate", "-m", checkpointDir(t, false), "--json")
+	require.Equal(t, result{status: statusFailure, errors: "surmise: interrupted\n"}, r)
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, files)
+}

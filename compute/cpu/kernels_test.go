@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,6 +29,26 @@ func tables() []*kernels {
 func eachTable(t *testing.T, test func(t *testing.T, k *kernels)) {
 	for _, k := range tables() {
 		t.Run(k.name, func(t *testing.T) { test(t, k) })
+	}
+}
+
+// A type missing from an implementation's list would leave the generic loop:
+// the same bits, and tens of times the time, which no equality notices.
+func TestNoImplementationLeavesAMatrixToTheGenericLoop(t *testing.T) {
+	generic := genericKernels()
+	code := func(f any) uintptr { return reflect.ValueOf(f).Pointer() }
+	for _, k := range tables() {
+		if k.name == generic.name {
+			continue
+		}
+		for typ, p := range packings {
+			switch {
+			case p.quantized():
+				require.NotEqual(t, code(generic.linear[typ]), code(k.linear[typ]), "%s: type %d", k.name, typ)
+			case p.bits > 0:
+				require.NotEqual(t, code(generic.linearFloat[typ]), code(k.linearFloat[typ]), "%s: type %d", k.name, typ)
+			}
+		}
 	}
 }
 

@@ -30,7 +30,9 @@ func run(args []string, stderr io.Writer) error {
 	typ := fl.String("type", "q8_0", "quantization: "+strings.Join(randommodel.Types(), ", "))
 	out := fl.String("o", "", "file to write")
 	seed := fl.Uint64("seed", 1, "seed of the weights")
-	if err := fl.Parse(args); err != nil {
+	if err := fl.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return nil
+	} else if err != nil {
 		return err
 	}
 	if fl.NArg() > 0 {

@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -30,4 +31,10 @@ func TestWrongArgumentsAreRefusedAndLeaveNoFile(t *testing.T) {
 		require.ErrorContains(t, run(args, io.Discard), text)
 		require.NoFileExists(t, path)
 	}
+}
+
+func TestHelpIsNoFailure(t *testing.T) {
+	var out strings.Builder
+	require.NoError(t, run([]string{"-h"}, &out))
+	require.Contains(t, out.String(), "-shape")
 }
