@@ -300,6 +300,27 @@ func TestPairPredictsMeasuresAndAdvises(t *testing.T) {
 	require.Contains(t, r.out, "hidden_size is 64")
 }
 
+func TestAPageThatCannotBeWrittenCostsNoMeasurements(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "missing", "page.html")
+	r := surmise(t, "", "bench", "-m", checkpointDir(t, false), "--data", questions(t), "-n", "4", "--curve-time", "0", "--html", page)
+	require.Equal(t, statusFailure, r.status)
+	require.Contains(t, r.errors, "write "+page)
+	require.Contains(t, r.out, "prompt-lookup k=auto")
+}
+
+func TestAnExperimentInterruptedWhileCostsAreMeasuredSaysSo(t *testing.T) {
+	dir, data := checkpointDir(t, false), questions(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	// A context that leaves room for the rows to be measured.
+	for _, args := range [][]string{{"bench"}, {"pair", "--draft-kind", "prompt-lookup"}} {
+		r := surmiseContext(t, ctx, "", append(args, "-m", dir, "--data", data, "-n", "4", "--ctx", "256", "--curve-time", "20ms")...)
+		require.Equal(t, statusFailure, r.status)
+		require.Contains(t, r.errors, "surmise: interrupted")
+		require.NotContains(t, r.errors, "context canceled")
+	}
+}
+
 func TestBadExperimentsNameTheThingAndTheFix(t *testing.T) {
 	dir := checkpointDir(t, false)
 	garbage := filepath.Join(t.TempDir(), "garbage")

@@ -252,15 +252,15 @@ func (f *outputFlags) add(cmd *cobra.Command) {
 
 // write prints a report and writes its page.
 func (a *app) write(r *report.Report, f *outputFlags) error {
+	var page error
 	if f.html != "" {
-		if err := writeFile(f.html, r.HTML); err != nil {
-			return err
-		}
+		// What was measured is printed even if the page cannot be written.
+		page = writeFile(f.html, r.HTML)
 	}
 	if f.json {
-		return r.JSON(a.stdout)
+		return errors.Join(page, r.JSON(a.stdout))
 	}
-	return r.Table(a.stdout)
+	return errors.Join(page, r.Table(a.stdout))
 }
 
 // curveRows are the numbers of rows that experiments measure: densest where
@@ -285,6 +285,9 @@ func (a *app) measureCurves(ctx context.Context, in *engine.Instance, budget tim
 		t, err := costs.Measure(ctx, in.Model, costs.Options{
 			Context: context, Rows: curveRows, Warm: 1, Repeats: 200, Budget: budget / 2, Clock: a.now, Seed: 1,
 		})
+		if err != nil && ctx.Err() != nil {
+			return nil, errors.New("interrupted")
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -332,7 +335,7 @@ func flagsOf(cmd *cobra.Command) []string {
 func writeFile(path string, write func(io.Writer) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".surmise-*")
 	if err != nil {
-		return err
+		return fmt.Errorf("write %s: %w", path, err)
 	}
 	defer func() {
 		if err != nil {
