@@ -99,6 +99,7 @@ func (a *app) pair(cmd *cobra.Command, f *pairFlags) error {
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
 	var reports []*pair.Report
+	var failed error
 	for n, path := range append([]string{""}, f.more...) {
 		m := f.model
 		if n > 0 {
@@ -108,20 +109,22 @@ func (a *app) pair(cmd *cobra.Command, f *pairFlags) error {
 		if ctx.Err() != nil {
 			return errors.New("interrupted")
 		}
-		if err != nil {
+		if r == nil {
 			return err
 		}
-		reports = append(reports, r)
+		// What was predicted and measured is printed whatever failed after it.
+		reports, failed = append(reports, r), err
 		if !f.output.json {
-			if err := r.Table(a.stdout); err != nil {
-				return err
-			}
+			failed = errors.Join(failed, r.Table(a.stdout))
+		}
+		if failed != nil {
+			break
 		}
 	}
 	if f.output.json {
-		return pair.JSON(a.stdout, reports)
+		failed = errors.Join(failed, pair.JSON(a.stdout, reports))
 	}
-	return nil
+	return failed
 }
 
 // pairRun is the work on one target.
