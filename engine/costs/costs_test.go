@@ -142,6 +142,18 @@ func TestMeasureEndsWithItsContext(t *testing.T) {
 	require.Len(t, c.runs, 21)
 }
 
+func TestFillingALongContextEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	c := newClocked(t, 4096, func(run, rows int) time.Duration {
+		cancel()
+		return linear(run, rows)
+	})
+	defer c.Close()
+	_, err := Measure(ctx, c, Options{Clock: c.clock, Context: 3000})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Len(t, c.runs, 1)
+}
+
 // The work of a forward, counted by hand.
 func TestWorkOfCountsWeightsAndAttention(t *testing.T) {
 	s := model.Spec{

@@ -137,11 +137,18 @@ func (m *meter) measure() (Table, error) {
 	return t, nil
 }
 
+// fillRows is how much of the context is filled at once: ctx is looked at in
+// between, since a long context takes a minute.
+const fillRows = 512
+
 // fill puts random tokens into the context; one row more is computed and rolled
 // back, so that nothing timed is the first forward.
 func (m *meter) fill() error {
-	if n := m.opts.Context; n > 0 {
-		if _, err := m.forward(n, 0); err != nil {
+	for n := m.opts.Context; n > 0; n -= fillRows {
+		if err := m.ctx.Err(); err != nil {
+			return err
+		}
+		if _, err := m.forward(min(n, fillRows), 0); err != nil {
 			return err
 		}
 	}
