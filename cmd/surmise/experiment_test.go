@@ -307,8 +307,10 @@ func TestAPageThatCannotBeWrittenCostsNoMeasurements(t *testing.T) {
 	require.Contains(t, r.errors, "write "+page)
 	require.Contains(t, r.out, "prompt-lookup k=auto")
 
-	args := []string{"pair", "-m", checkpointDir(t, false), "--data", questions(t), "-n", "12", "--ignore-eos", "--draft-kind", "prompt-lookup",
-		"--draft-block-size", "2", "--ctx", "256", "--curve-time", "50ms", "--html", page}
+	args := []string{
+		"pair", "-m", checkpointDir(t, false), "--data", questions(t), "-n", "12", "--ignore-eos", "--draft-kind", "prompt-lookup",
+		"--draft-block-size", "2", "--ctx", "256", "--curve-time", "50ms", "--html", page,
+	}
 	for _, output := range []string{"--json=false", "--json"} {
 		r = surmise(t, "", append(args, output)...)
 		require.Equal(t, statusFailure, r.status)
