@@ -288,7 +288,7 @@ func (c *Chain) adaptive(s *scratch, r *row, invT float32) int32 {
 	f := &c.feedback
 	goal := min(c.core.params.AdaptiveTarget, 1)
 	goal = min(max(float64(2*goal)-f.sum/f.weight, 0), 1)
-	top := s.listMax(r) * invT
+	top := float32(s.listMax(r) * invT) // rounded here, never fused into the differences below
 	if math.IsInf(float64(top), 0) {
 		return c.first(s, r)
 	}
