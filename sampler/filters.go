@@ -122,7 +122,7 @@ func (s *scratch) tempered(r *row, invT float32) row {
 	}
 	t := row{z: s.temp, bm: s.tbm, over: r.over, owned: true}
 	t.max, _ = vocab.Scale(t.z, t.bm, r.z, invT)
-	lo := r.lo() * invT
+	lo := float32(r.lo() * invT)
 	if math.IsInf(float64(lo), -1) {
 		lo = -math.MaxFloat32
 	}

@@ -36,7 +36,7 @@ func (c *Chain) processed(s *scratch, r *row, d *Draw) {
 		invT, top, s.few.list = 1, r.max, false
 	}
 	if s.few.list {
-		top = s.listMax(r) * invT
+		top = float32(s.listMax(r) * invT)
 		for _, id := range s.few.ids {
 			total += uint64(vocab.Weight(float32(r.z[id]*invT) - top))
 			keys = append(keys, keyOf(r.z[id], id))
