@@ -15,15 +15,8 @@ type Loader struct{ ld loader }
 // NewLoader prepares loading from ck, which must stay open as long as what is
 // loaded.
 func NewLoader(dev compute.Device, ck *checkpoint.Checkpoint, q Quantize) *Loader {
-	o := Options{Quantize: q}
 	l := &Loader{loader{dev: dev, ck: ck, cfg: ck.Config()}}
-	if q == QuantizeDefault {
-		o.Quantize = QuantizeNone
-		if ck.Format() == checkpoint.FormatHF {
-			o.Quantize = QuantizeQ8_0
-		}
-	}
-	l.ld.quantize = o.Quantize.target()
+	l.ld.quantize = q.of(ck).target()
 	return l
 }
 

@@ -156,12 +156,7 @@ func (o *Options) resolve(ck *checkpoint.Checkpoint) error {
 	if int(o.Quantize) >= len(quantizeNames) {
 		return fmt.Errorf("%v: want default, none, q8_0 or q4_0", o.Quantize)
 	}
-	if o.Quantize == QuantizeDefault {
-		o.Quantize = QuantizeNone
-		if ck.Format() == checkpoint.FormatHF {
-			o.Quantize = QuantizeQ8_0
-		}
-	}
+	o.Quantize = o.Quantize.of(ck)
 	trained := ck.Config().Context
 	if o.Context < 0 || o.Context > trained {
 		return fmt.Errorf("context of %d positions: want 1 to %d, which the checkpoint was trained for, or 0 for all of them", o.Context, trained)
@@ -177,6 +172,17 @@ func (o *Options) resolve(ck *checkpoint.Checkpoint) error {
 	}
 	o.Sequences = cmp.Or(o.Sequences, 2)
 	return nil
+}
+
+// of settles what the default is for a checkpoint.
+func (q Quantize) of(ck *checkpoint.Checkpoint) Quantize {
+	switch {
+	case q != QuantizeDefault:
+		return q
+	case ck.Format() == checkpoint.FormatHF:
+		return QuantizeQ8_0
+	}
+	return QuantizeNone
 }
 
 // target is the type float matrices are converted to; F32 leaves them alone.
@@ -260,21 +266,29 @@ type rotary struct {
 // reach makes the rotary tables cover the given number of positions.
 func (m *Model) reach(positions int) error {
 	for i := range m.rotaries {
-		r := &m.rotaries[i]
-		if positions <= r.rows {
-			continue
-		}
-		rows := max(1024, r.rows)
-		for rows < positions {
-			rows *= 2
-		}
-		rows = min(rows, max(m.spec.Context, positions))
-		table, err := compute.NewRotaryTable(m.dev, r.spec, rows)
-		if err != nil {
+		if err := m.rotaries[i].reach(m.dev, positions, max(m.spec.Context, positions)); err != nil {
 			return err
 		}
-		r.table, r.rows = table, rows
 	}
+	return nil
+}
+
+// reach makes the table cover a number of positions. It grows by doubling, up to
+// most.
+func (r *rotary) reach(dev compute.Device, positions, most int) error {
+	if positions <= r.rows {
+		return nil
+	}
+	rows := max(1024, r.rows)
+	for rows < positions {
+		rows *= 2
+	}
+	rows = min(rows, most)
+	table, err := compute.NewRotaryTable(dev, r.spec, rows)
+	if err != nil {
+		return err
+	}
+	r.table, r.rows = table, rows
 	return nil
 }
 

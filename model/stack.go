@@ -3,6 +3,7 @@ package model
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"surmise/checkpoint"
 	"surmise/compute"
@@ -251,19 +252,7 @@ func (s *Stack) Ready() error {
 	for _, p := range s.positions {
 		far = max(far, p)
 	}
-	if int(far) < s.rotary.rows {
-		return nil
-	}
-	rows := max(1024, s.rotary.rows)
-	for rows <= int(far) {
-		rows *= 2
-	}
-	table, err := compute.NewRotaryTable(s.dev, s.rotary.spec, rows)
-	if err != nil {
-		return err
-	}
-	s.rotary.table, s.rotary.rows = table, rows
-	return nil
+	return s.rotary.reach(s.dev, int(far)+1, math.MaxInt)
 }
 
 // KeysValues records the keys and values of rows u [Rows, hidden] in layer l.
