@@ -60,19 +60,12 @@ func open(c drafter.Config) (drafter.Drafter, error) {
 		return nil, fmt.Errorf("draft kind %s needs a drafter's checkpoint: give it with --draft-model", Name)
 	}
 	o := Options{Noise: true}
-	for name, value := range c.Options {
-		var err error
-		switch name {
-		case "quantize":
-			o.Quantize, err = model.ParseQuantize(value)
-		case "noise":
-			o.Noise, err = drafter.ParseNoise(value)
-		default:
-			err = fmt.Errorf("unknown option %q: want quantize or noise", name)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("draft kind %s: %w", Name, err)
-		}
+	err := c.ReadOptions(Name, map[string]func(string) error{
+		"quantize": func(v string) (err error) { o.Quantize, err = model.ParseQuantize(v); return err },
+		"noise":    func(v string) (err error) { o.Noise, err = drafter.ParseNoise(v); return err },
+	})
+	if err != nil {
+		return nil, err
 	}
 	return New(c.Device, c.Checkpoint, o)
 }

@@ -2,6 +2,8 @@ package drafter
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"surmise/checkpoint"
@@ -21,6 +23,22 @@ type Config struct {
 	Target *checkpoint.Checkpoint
 	// Options are the settings of the kind by name, as the user gave them.
 	Options map[string]string
+}
+
+// ReadOptions hands every option to its reader. An error names the kind, and
+// for an unknown option those there are.
+func (c Config) ReadOptions(kind string, readers map[string]func(value string) error) error {
+	for name, value := range c.Options {
+		read, ok := readers[name]
+		if !ok {
+			known := slices.Sorted(maps.Keys(readers))
+			return fmt.Errorf("draft kind %s: unknown option %q: want one of %s", kind, name, strings.Join(known, ", "))
+		}
+		if err := read(value); err != nil {
+			return fmt.Errorf("draft kind %s: %w", kind, err)
+		}
+	}
+	return nil
 }
 
 // Kind is a way to draft, registered under the name of its contract.

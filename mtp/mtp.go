@@ -55,21 +55,13 @@ func Kind() drafter.Kind {
 
 func open(c drafter.Config) (drafter.Drafter, error) {
 	o := Options{Noise: true}
-	for name, value := range c.Options {
-		var err error
-		switch name {
-		case "quantize":
-			o.Quantize, err = model.ParseQuantize(value)
-		case "noise":
-			o.Noise, err = drafter.ParseNoise(value)
-		case "hidden":
-			o.Hidden, err = ParseHidden(value)
-		default:
-			err = fmt.Errorf("unknown option %q: want quantize, noise or hidden", name)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("draft kind %s: %w", Name, err)
-		}
+	err := c.ReadOptions(Name, map[string]func(string) error{
+		"quantize": func(v string) (err error) { o.Quantize, err = model.ParseQuantize(v); return err },
+		"noise":    func(v string) (err error) { o.Noise, err = drafter.ParseNoise(v); return err },
+		"hidden":   func(v string) (err error) { o.Hidden, err = ParseHidden(v); return err },
+	})
+	if err != nil {
+		return nil, err
 	}
 	ck := c.Checkpoint
 	if ck == nil {
