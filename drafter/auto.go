@@ -14,8 +14,11 @@ import (
 //
 // Chances and times are learned while decoding. Proposals that were made but not
 // verified are compared with the stream as it goes on, so evidence on a drafter
-// that costs nothing is free; one that costs time is tried from a budget of 1 % of
-// the decode time, ever more rarely while it fails.
+// that costs nothing is free. One that costs time has an account: what its rounds
+// took beyond plain decoding of the tokens they brought is paid from it, and a small
+// share of the decode time is paid in. A kind without means is not asked, whatever
+// is expected of it; one that is not expected to pay is tried from its means, ever
+// more rarely while it fails.
 //
 // Deciding allocates nothing once a sequence is known, and while nothing new is
 // learned of a kind that does not pay, its decision is kept.
@@ -37,7 +40,7 @@ type autoKind struct {
 	copies   bool // its proposals cost nothing
 	survival survival
 	draft    *draftCost
-	credit   float64 // seconds that may be spent on trying
+	account  float64 // seconds that it may lose
 	wait     int     // rounds between tries, doubling
 	until    int     // rounds left until the next one
 	// Of the round under way: whether rows of the kind take part, the depth of the
@@ -99,11 +102,14 @@ type slot struct {
 }
 
 const (
-	// The budget for trying: a share of decode time, and as many plain rounds to
-	// start with. It is not saved up beyond some rounds.
-	trialShare = 0.01
-	trialStart = 1.5
-	trialSaved = 6
+	// What is paid into an account: as many plain rounds to start with, and a share
+	// of decode time. What is won is kept up to mostSaved rounds, of which nextSaved
+	// are left when a sequence begins that is alone: it loses no more than those,
+	// however much was won before it.
+	startSaved = 1.5
+	nextSaved  = 4
+	mostSaved  = 16
+	paidIn     = 0.006
 	// Rounds between tries.
 	firstWait    = 8
 	shortestWait = 2
@@ -119,10 +125,8 @@ const (
 	hopeless = 0.01
 	// verdictLife is how many rounds a decision is kept that nothing pays.
 	verdictLife = 32
-	// smallDebt is how many owed positions are a part of ordinary drafting; a
-	// sequence that owes more than largeDebt comes back only by being tried.
+	// smallDebt is how many owed positions are a part of ordinary drafting.
 	smallDebt = 8
-	largeDebt = 2*MaxWidth + 1
 )
 
 // NewAuto makes the policy. limit caps every proposal, 1 to MaxWidth.
@@ -156,7 +160,7 @@ func (a *Auto) kind(name string) *autoKind {
 			return k
 		}
 	}
-	k := &autoKind{name: name, wait: firstWait, credit: trialStart * a.costs.Verify(1), draft: a.costs.draftOf(name)}
+	k := &autoKind{name: name, wait: firstWait, account: startSaved * a.costs.Verify(1), draft: a.costs.draftOf(name)}
 	a.kinds = append(a.kinds, k)
 	return k
 }
@@ -176,6 +180,9 @@ func (a *Auto) begin(rows []*Row) {
 			s = last[n] // as in the round before
 		} else {
 			s = a.row(r.Seq)
+			if s.seen == 0 && len(rows) == 1 {
+				s.kind.account = min(s.kind.account, nextSaved*a.costs.Verify(1))
+			}
 		}
 		if !s.kind.present {
 			s.kind.present = true
@@ -236,8 +243,8 @@ func (a *Auto) divide(rows []*Row) float64 {
 	a.slots = a.slots[:0]
 	for n, r := range rows {
 		s := a.round.rows[n]
-		if r.Budget <= 0 || s.asked > 0 || s.width > 0 || s.owed > largeDebt {
-			continue // what owes much comes back by being tried
+		if r.Budget <= 0 || s.asked > 0 || s.width > 0 || !a.solvent(s) {
+			continue
 		}
 		chance := 1.0
 		for i := range r.Budget {
@@ -285,10 +292,19 @@ func (a *Auto) give(r *Row, s *autoRow, plain, rate float64) {
 	}
 }
 
+// solvent tells whether a kind may be asked for a row where it is expected to pay.
+func (a *Auto) solvent(s *autoRow) bool {
+	debt := 0.0
+	if s.owed > smallDebt {
+		debt = s.kind.draft.debt(s.owed)
+	}
+	return s.kind.account > debt
+}
+
 // affords tells whether a kind that is not expected to pay is given a chance.
 func (a *Auto) affords(s *autoRow, budget int) bool {
 	k := s.kind
-	return k.until == 0 && k.credit >= k.draft.at(float64(min(trialWidth, budget)))+k.draft.debt(s.owed)
+	return k.until == 0 && k.account >= k.draft.at(float64(min(trialWidth, budget)))+k.draft.debt(s.owed)
 }
 
 // best finds how many of the candidates, likeliest first, make the most tokens

@@ -120,6 +120,8 @@ func (a *Auto) Learn(outcomes []*Outcome, cost Cost) {
 				s.kind.wait = max(s.kind.wait/4, shortestWait)
 			}
 			s.kind.until = s.kind.wait
+		}
+		if s.worked {
 			gained += o.Accepted
 		}
 		if o.Ended {
@@ -133,46 +135,41 @@ func (a *Auto) Learn(outcomes []*Outcome, cost Cost) {
 	a.forget()
 }
 
-// spend books drafting time, when one kind alone was at work, and fills the
-// budgets for trying; gained are the tokens that tries brought.
+// spend learns what drafting takes, when one kind alone was at work, and keeps the
+// accounts; gained are the tokens that its proposals brought.
 func (a *Auto) spend(cost Cost, gained int) {
 	var worked *autoKind
-	alone, tried, begun := true, false, true
+	alone, begun := true, false
 	for _, s := range a.round.rows {
 		if !s.worked {
 			continue
 		}
 		alone = alone && (worked == nil || worked == s.kind)
 		worked = s.kind
-		tried = tried || s.trying
-		begun = begun && s.begun
+		begun = begun || !s.begun
 		s.begun = true
 	}
 	took := cost.Draft.Seconds()
 	if worked != nil && alone {
-		owed := worked.owed
-		if tried {
-			// What the try really took is paid, as far as it was not an accident of
-			// the machine. A prompt the drafter had to read first is not a try's fault.
-			price := worked.draft.at(float64(worked.deepest)) + worked.draft.debt(owed)
-			paid := min(took, 4*price)
-			if !begun {
-				paid = max(0, paid-worked.draft.debt(owed))
-			}
-			// A try that was verified cost that too, and may have paid for itself.
-			plain := a.costs.Verify(a.round.base)
-			paid += a.costs.Verify(max(cost.Tokens, 1)) - plain - float64(gained)*plain/float64(max(len(a.round.rows), 1))
-			worked.credit -= paid
-		} else if !worked.draft.known() && owed <= smallDebt {
-			worked.credit -= took
+		// What the drafting really took is paid, as far as it was not an accident of
+		// the machine. A prompt the drafter had to read first is not its fault.
+		paid := took
+		if worked.draft.known() {
+			paid = min(took, 4*(worked.draft.at(float64(worked.deepest))+worked.draft.debt(worked.owed)))
 		}
-		worked.draft.learn(worked.deepest, owed, took)
+		if begun {
+			paid = max(0, paid-worked.draft.debt(worked.owed))
+		}
+		worked.draft.learn(worked.deepest, worked.owed, took)
+		plain := a.costs.Verify(a.round.base)
+		paid += a.costs.Verify(max(cost.Tokens, 1)) - plain - float64(gained)*plain/float64(max(len(a.round.rows), 1))
+		worked.account -= paid
 	}
 	round := (cost.Verify + cost.Sample + cost.Draft).Seconds()
-	saved := trialSaved * a.costs.Verify(1)
+	most := mostSaved * a.costs.Verify(1)
 	for _, k := range a.kinds {
 		if k.present {
-			k.credit = min(k.credit+trialShare*round, saved)
+			k.account = min(k.account+paidIn*round, most)
 		}
 	}
 }

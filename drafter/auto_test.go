@@ -157,6 +157,28 @@ func TestGivenNothingIsEverRightThenAutoCostsAtMostTwoPercent(t *testing.T) {
 	}
 }
 
+// What was won on one text must not be lost on the next.
+func TestGivenNothingIsRightAfterATextThatPaidThenAutoCostsAtMostTwoPercent(t *testing.T) {
+	for name, w := range map[string]simulated{
+		"a cheap drafter":      {verify: curve(0.1), draft: costly(0.05), noise: 0.3},
+		"a drafter of a third": {verify: curve(0.2), draft: costly(0.33), noise: 0.3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(20) {
+				w.rng = rand.New(rand.NewPCG(seed, 6))
+				auto := drafter.NewAuto(drafter.NewCosts(table(w.verify)), drafter.MaxWidth)
+				w.chance = always(0.9)
+				spent, plain := w.run(auto, 1, 512)
+				require.Less(t, spent, plain)
+				w.chance, w.reports = always(0), 0.5
+				spent, plain = w.run(auto, 1, 512)
+				require.LessOrEqual(t, spent.Seconds(), 1.02*plain.Seconds(), "seed %d", seed)
+				w.reports = 0
+			}
+		})
+	}
+}
+
 func TestGivenEverythingIsRightThenAutoIsNearTheBestFixedWidth(t *testing.T) {
 	for name, w := range map[string]simulated{
 		"a copy":               {verify: curve(0.05), draft: free, chance: always(0.98), match: 20},
