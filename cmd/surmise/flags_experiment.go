@@ -283,7 +283,7 @@ func (a *app) measureCurves(ctx context.Context, in *engine.Instance, budget tim
 			continue
 		}
 		t, err := costs.Measure(ctx, in.Model, costs.Options{
-			Context: context, Rows: curveRows, Warm: 1, Repeats: 200, Budget: budget / 2, Clock: a.now, Seed: 1,
+			Context: context, Rows: curveRows, Repeats: 200, Budget: budget / 2, Clock: a.now, Seed: 1,
 		})
 		if err != nil && ctx.Err() != nil {
 			return nil, errors.New("interrupted")

@@ -29,10 +29,6 @@ type Options struct {
 	Context int
 	// Repeats is how often each number of rows is measured at most; 21 if zero.
 	Repeats int
-	// Warm is how many forwards of the same number of rows come before each one
-	// that is timed: decoding, most forwards find in the processor's caches what
-	// one like them has left there, which for a small model is most of its time.
-	Warm int
 	// Budget is the time after which no further forward begins, but for those of
 	// the two smallest numbers of rows; a minute if zero. Filling the context
 	// comes on top.
@@ -156,8 +152,11 @@ func (m *meter) fill() error {
 	return err
 }
 
-// passes measures every number of rows again and again. The times of the first
-// pass, in which buffers grow, count only where there are no others.
+// passes measures every number of rows again and again. Before each forward that is
+// timed comes one like it: decoding, most forwards find in the processor's caches
+// what one of about their size has left there, and behind one of 64 rows a single
+// row of a small model takes three times as long. The times of the first pass, in
+// which buffers grow, count only where there are no others.
 func (m *meter) passes() error {
 	m.start = m.opts.Clock()
 	order := slices.Clone(m.opts.Rows)
@@ -170,10 +169,8 @@ func (m *meter) passes() error {
 			if done || err != nil {
 				return err
 			}
-			for range m.opts.Warm {
-				if _, err := m.time(rows); err != nil {
-					return err
-				}
+			if _, err := m.time(rows); err != nil {
+				return err
 			}
 			took, err := m.time(rows)
 			if err != nil {

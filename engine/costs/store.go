@@ -49,7 +49,7 @@ type file struct {
 }
 
 const (
-	version = 1
+	version = 2
 	// maxFile bounds what is read; a table of 64 numbers of rows takes 2 KiB.
 	maxFile = 1 << 16
 	// maxForward is longer than any forward of MaxRows rows takes.
@@ -159,7 +159,7 @@ func (s Store) save(k Key, t Table) (err error) {
 // width, which learns from then on.
 var (
 	quickRows = []int{1, 2, 4, 8, 16, 32}
-	quick     = Options{Context: 32, Repeats: 3, Budget: 300 * time.Millisecond}
+	quick     = Options{Context: 32, Repeats: 5, Budget: 300 * time.Millisecond}
 )
 
 // ForStart gives a table to start with: the stored one, or else one measured in
