@@ -110,6 +110,11 @@ type About struct {
 	Costs *Costs `json:"costs,omitempty"`
 	// Predicted tells that times are predictions from Costs, not measured.
 	Predicted bool `json:"predicted,omitempty"`
+
+	// Ways are all that a replay compares, of which Shard, i/n, is the part done
+	// here; empty for all of it.
+	Ways  []Config `json:"ways,omitempty"`
+	Shard string   `json:"shard,omitempty"`
 }
 
 // TrialsFormat is the format of journals of trials.

@@ -178,6 +178,45 @@ func TestGivenALocalRecordingWhenReplayedThenEveryKindAndFixedWidthCountsAsLive(
 	}
 }
 
+// A sweep of three parts, one of which a way that learns is not divided over.
+func TestGivenASweepWithoutAPartWhenMergedThenItIsRefusedAndThePartNamed(t *testing.T) {
+	dir, tmp := checkpointDir(t, false), t.TempDir()
+	path := filepath.Join(tmp, "rec.jsonl")
+	r := surmise(t, "", "record", "--out", path, "-m", dir, "--data", questions(t), "-n", "8", "--curve-time", "0")
+	require.Equal(t, statusOK, r.status, r.errors)
+	part := func(i int) string { return filepath.Join(tmp, fmt.Sprintf("part-%d.jsonl", i)) }
+	for i := range 3 {
+		r := surmise(t, "", "replay", "--recording", path, "-m", dir, "--draft-kind", "prompt-lookup,cascade", "--draft-model", dir,
+			"--draft-block-size", "2", "--out", part(i), "--shard", fmt.Sprintf("%d/3", i))
+		require.Equal(t, statusOK, r.status, r.errors)
+	}
+	page := filepath.Join(tmp, "page.html")
+	refused := func(want string, files ...string) {
+		r := surmise(t, "", "replay", "--merge", strings.Join(files, ","), "--html", page)
+		require.Equal(t, statusFailure, r.status)
+		require.Contains(t, r.errors, want)
+		require.Empty(t, r.out)
+		require.NoFileExists(t, page)
+	}
+	refused("part 1/3 is missing: plain has 3 of 4 requests", part(0), part(2))
+	refused("parts 1/3, 2/3 are missing", part(0))
+	refused("twice", part(0), part(0))
+
+	whole := reportOf(t, "replay", "--merge", strings.Join([]string{part(2), part(0), part(1)}, ","))
+	require.Len(t, whole.Entries, 3)
+	for _, e := range whole.Entries {
+		require.Equal(t, 4, e.Summary.Requests)
+	}
+
+	// The way that is not divided is of part 2, which ends before it.
+	data, err := os.ReadFile(part(2))
+	require.NoError(t, err)
+	cut := strings.Index(string(data), "\n{\"item\":\"1\"")
+	require.Positive(t, cut)
+	require.NoError(t, os.WriteFile(part(2), data[:cut+1], 0o600))
+	refused("a part is not finished", part(0), part(1), part(2))
+}
+
 func TestWithoutAModelBenchMeasuresTheFamilyInside(t *testing.T) {
 	dir := checkpointDir(t, false)
 	inside := func(a *app) {

@@ -79,7 +79,7 @@ func (a *app) replay(cmd *cobra.Command, f *replayFlags) error {
 	}
 	shard, shards, err := parseShard(f.shard)
 	if err != nil {
-		return err
+		return usage(err)
 	}
 	rec, err := recording.Open(f.recording)
 	if err != nil {
@@ -150,14 +150,12 @@ func (r *replayRun) run(ctx context.Context, cmd *cobra.Command) error {
 			}
 		}
 	}
-	about, err := r.about(cmd)
-	if err != nil {
-		return err
-	}
+	ways := f.drafts.ways(contenders, p.Temperature)
+	about := r.about(cmd, ways)
 	if err := r.openJournal(about); err != nil {
 		return err
 	}
-	failed := r.ways(ctx, contenders, p.Temperature)
+	failed := r.ways(ctx, contenders, ways)
 	if r.tokens == 0 && !r.found {
 		return errors.Join(failed, errors.New("nothing was replayed"))
 	}
@@ -211,13 +209,17 @@ func (r *replayRun) ofFamily() bool {
 	return ck.Hash() == r.rec.Header.Target.Hash
 }
 
-func (r *replayRun) about(cmd *cobra.Command) (bench.About, error) {
+func (r *replayRun) about(cmd *cobra.Command, ways []bench.Config) bench.About {
 	h := &r.rec.Header
-	return bench.About{
+	about := bench.About{
 		Format: bench.TrialsFormat, Version: 1, Command: cmd.Name(), Program: bench.Version(), Started: r.app.now().UTC().Truncate(time.Second),
 		Flags: flagsOf(cmd), Machine: h.Machine, Target: h.Target, Data: h.Data, Items: len(r.rec.Items), Chat: h.Chat,
-		Context: h.Spec.Context, Params: h.Params, Costs: h.Costs, Predicted: true,
-	}, nil
+		Context: h.Spec.Context, Params: h.Params, Costs: h.Costs, Predicted: true, Ways: ways,
+	}
+	if r.shards > 1 {
+		about.Shard = r.flags.shard
+	}
+	return about
 }
 
 func (r *replayRun) openJournal(about bench.About) error {
@@ -256,8 +258,7 @@ func (r *replayRun) finished(c bench.Config) map[string]bool {
 
 // ways replays all ways of decoding: side by side where no device is needed,
 // else one after the other.
-func (r *replayRun) ways(ctx context.Context, contenders []contender, temperature float64) error {
-	ways := r.flags.drafts.ways(contenders, temperature)
+func (r *replayRun) ways(ctx context.Context, contenders []contender, ways []bench.Config) error {
 	bar := r.app.progress(len(ways)*len(r.rec.Items), "items")
 	defer bar.end()
 	g, inner := errgroup.WithContext(ctx)
