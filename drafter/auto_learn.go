@@ -162,7 +162,8 @@ func (a *Auto) spend(cost Cost, gained int) {
 		}
 		worked.draft.learn(worked.deepest, worked.owed, took)
 		plain := a.costs.Verify(a.round.base)
-		paid += a.costs.Verify(max(cost.Tokens, 1)) - plain - float64(gained)*plain/float64(max(len(a.round.rows), 1))
+		wide := a.costs.Verify(max(cost.Tokens, 1))
+		paid += clamp(cost.Verify.Seconds(), 0.5*wide, 2*wide) - plain - float64(gained)*plain/float64(max(len(a.round.rows), 1))
 		worked.account -= paid
 	}
 	round := (cost.Verify + cost.Sample + cost.Draft).Seconds()
