@@ -67,7 +67,7 @@ func (x *Index) Append(tokens ...int32) {
 }
 
 func (x *Index) append(token int32) {
-	x.text = append(x.text, token)
+	x.text = push(x.text, token)
 	cur := x.newState(x.states[x.last].length+1, none)
 	p := x.last
 	x.last = cur
@@ -112,8 +112,17 @@ func (x *Index) credit(s, e int32) {
 	}
 }
 
+// push appends, and doubles the memory when it is full: the index grows by a token
+// a round, in which little else happens.
+func push[T any](s []T, v T) []T {
+	if len(s) == cap(s) {
+		s = slices.Grow(s, len(s)+64)
+	}
+	return append(s, v)
+}
+
 func (x *Index) newState(length, link int32) int32 {
-	x.states = append(x.states, state{length: length, link: link, edges: none, best: none})
+	x.states = push(x.states, state{length: length, link: link, edges: none, best: none})
 	return int32(len(x.states) - 1)
 }
 
@@ -215,7 +224,7 @@ func (x *Index) find(from, token int32) int32 {
 
 func (x *Index) addEdge(from, to, token, count int32) int32 {
 	e := int32(len(x.edges))
-	x.edges = append(x.edges, edge{from, to, token, count, x.states[from].edges})
+	x.edges = push(x.edges, edge{from, to, token, count, x.states[from].edges})
 	x.states[from].edges = e
 	if 2*len(x.edges) > len(x.table) {
 		x.table = make([]int32, 2*len(x.table))
