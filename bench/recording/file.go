@@ -172,9 +172,11 @@ type Recording struct {
 	Skipped []*Item
 
 	hidden *os.File
+	broken error // why hidden states cannot be read
 }
 
-// Open reads a recording. Hidden states stay in their file.
+// Open reads a recording. Hidden states stay in their file; what is wrong with it
+// is told by Readable, since most drafters do without.
 func Open(path string) (*Recording, error) {
 	r := new(Recording)
 	seen := map[string]bool{}
@@ -202,24 +204,43 @@ func Open(path string) (*Recording, error) {
 		return nil, fmt.Errorf("recording %w", err)
 	}
 	if len(r.Header.Layers) > 0 {
-		if r.hidden, err = os.Open(HiddenPath(path)); err != nil {
-			return nil, fmt.Errorf("recording %s: its hidden states: %w", path, err)
+		if err := r.openHidden(HiddenPath(path)); err != nil {
+			r.broken = fmt.Errorf("hidden states: %w", err)
 		}
 	}
 	return r, nil
 }
 
+// openHidden opens the file of hidden states, if it has those of all items.
+func (r *Recording) openHidden(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	for _, i := range r.Items {
+		if size := i.Hidden.size(&r.Header); size > info.Size() || i.Hidden.Offset > info.Size()-size {
+			return errors.Join(fmt.Errorf("%s has %d bytes, but item %s takes %d from %d on", path, info.Size(), i.ID, size, i.Hidden.Offset), f.Close())
+		}
+	}
+	r.hidden = f
+	return nil
+}
+
+// Readable tells why the hidden states cannot be read, naming their file: it is
+// not there, or lacks some. It is nil where none were recorded.
+func (r *Recording) Readable() error { return r.broken }
+
 // Hidden reads the states of an item: by layer of the header, [positions, hidden].
 func (r *Recording) Hidden(i *Item) ([][]float32, error) {
-	if i.Hidden == nil || r.hidden == nil {
+	switch {
+	case r.broken != nil:
+		return nil, fmt.Errorf("item %s: %w", i.ID, r.broken)
+	case i.Hidden == nil || r.hidden == nil:
 		return nil, fmt.Errorf("item %s: no hidden states were recorded", i.ID)
-	}
-	info, err := r.hidden.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if size := i.Hidden.size(&r.Header); size > info.Size() || i.Hidden.Offset > info.Size()-size {
-		return nil, fmt.Errorf("item %s: hidden states of %d bytes from %d on, but the file has %d", i.ID, size, i.Hidden.Offset, info.Size())
 	}
 	buf := make([]byte, i.Hidden.size(&r.Header))
 	if _, err := io.ReadFull(io.NewSectionReader(r.hidden, i.Hidden.Offset, int64(len(buf))), buf); err != nil {

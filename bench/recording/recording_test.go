@@ -131,12 +131,40 @@ func TestGivenDamagedStatesWhenReadThenTheErrorNamesTheItem(t *testing.T) {
 	_, err = r.Hidden(r.Items[0])
 	require.ErrorContains(t, err, "item 4: hidden states have checksum")
 	require.NoError(t, r.Close())
-	require.NoError(t, os.Truncate(recording.HiddenPath(path), 7))
-	r, err = recording.Open(path)
+}
+
+// Tokens are read whatever became of the states.
+func TestGivenStatesThatAreCutOffOrGoneWhenOpenedThenTheirFileIsNamed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rec.jsonl")
+	w, err := recording.Create(path, header(0, 3))
 	require.NoError(t, err)
-	_, err = r.Hidden(r.Items[0])
-	require.ErrorContains(t, err, "but the file has 7")
-	require.NoError(t, r.Close())
+	for n := range 3 {
+		require.NoError(t, w.Append(item(n), states(n)))
+	}
+	require.NoError(t, w.Close())
+	hidden := recording.HiddenPath(path)
+	for _, c := range []struct {
+		damage func() error
+		want   string
+	}{
+		{func() error { return nil }, ""},
+		{func() error { return os.Truncate(hidden, 3*48-1) }, hidden + " has 143 bytes, but item 2 takes 48 from 96 on"},
+		{func() error { return os.Remove(hidden) }, hidden + ": no such file"},
+	} {
+		require.NoError(t, c.damage())
+		r, err := recording.Open(path)
+		require.NoError(t, err)
+		require.Len(t, r.Items, 3)
+		_, err = r.Hidden(r.Items[0])
+		if c.want == "" {
+			require.NoError(t, err)
+			require.NoError(t, r.Readable())
+		} else {
+			require.ErrorContains(t, r.Readable(), c.want)
+			require.ErrorIs(t, err, r.Readable())
+		}
+		require.NoError(t, r.Close())
+	}
 }
 
 func TestGivenHostileLinesWhenOpenedThenErrorsNameThem(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 
 	"surmise/bench"
 	"surmise/bench/pair"
+	"surmise/bench/recording"
 	"surmise/bench/report"
 )
 
@@ -253,6 +254,28 @@ func TestLookupNeedsNothingButTheRecording(t *testing.T) {
 	r = surmise(t, "", "replay", "--recording", path, "-m", checkpointDir(t, true), "--quantize", "none")
 	require.Equal(t, statusFailure, r.status)
 	require.Contains(t, r.errors, "is not the target of the recording")
+}
+
+func TestGivenHiddenStatesThatAreGoneWhenReplayedThenOnlyDraftersThatReadThemFailAndAtOnce(t *testing.T) {
+	tmp := t.TempDir()
+	path, journal := filepath.Join(tmp, "rec.jsonl"), filepath.Join(tmp, "out.jsonl")
+	r := runApp(t.Context(), "", inDemo, "record", "--out", path, "--data", questions(t), "--limit", "1", "-n", "6", "--curve-time", "0")
+	require.Equal(t, statusOK, r.status, r.errors)
+	hidden := recording.HiddenPath(path)
+	for _, damage := range []func() error{
+		func() error { return os.Truncate(hidden, 10) },
+		func() error { return os.Remove(hidden) },
+	} {
+		require.NoError(t, damage())
+		replay := []string{"replay", "--recording", path, "--draft-block-size", "2", "--draft-kind"}
+		r = runApp(t.Context(), "", inDemo, append(replay, "prompt-lookup,full-model")...)
+		require.Equal(t, statusOK, r.status, r.errors)
+		r = runApp(t.Context(), "", inDemo, append(replay, "prompt-lookup,mtp", "--out", journal)...)
+		require.Equal(t, statusFailure, r.status)
+		require.Contains(t, r.errors, "mtp(mtp) reads hidden states: ")
+		require.Contains(t, r.errors, hidden)
+		require.NoFileExists(t, journal)
+	}
 }
 
 // echo is a server that answers like llama-server: with text of letters that

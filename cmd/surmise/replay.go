@@ -150,6 +150,9 @@ func (r *replayRun) run(ctx context.Context, cmd *cobra.Command) error {
 			}
 		}
 	}
+	if err := r.readable(contenders); err != nil {
+		return err
+	}
 	ways := f.drafts.ways(contenders, p.Temperature)
 	about := r.about(cmd, ways)
 	if err := r.openJournal(about); err != nil {
@@ -286,14 +289,24 @@ func (r *replayRun) ways(ctx context.Context, contenders []contender, ways []ben
 	return err
 }
 
-// draft opens the way's drafter, on the target if there is one.
+// draft replays a way with its drafter.
 func (r *replayRun) draft(ctx context.Context, n int, c bench.Config, x contender, bar *progress) error {
+	return r.with(c.String(), x, func(d *engine.Draft) error {
+		if d.Checkpoint != nil {
+			r.uses(bench.CheckpointOf(d.Checkpoint, nil))
+		}
+		return r.way(ctx, n, c, d.Drafter, bar)
+	})
+}
+
+// with opens a drafter, on the target if there is one, for as long as do takes.
+func (r *replayRun) with(name string, x contender, do func(*engine.Draft) error) error {
 	basis := engine.Basis{}
 	if r.in != nil {
 		basis = r.in.Basis()
 	} else {
-		if k, err := r.app.kinds.Find(c.Kind); err == nil && (k.NeedsCheckpoint || k.OptionalCheckpoint) {
-			return fmt.Errorf("%s: the target's checkpoint is needed: say --model", c)
+		if k, err := r.app.kinds.Find(x.setup.Kind); err == nil && (k.NeedsCheckpoint || k.OptionalCheckpoint) {
+			return fmt.Errorf("%s: the target's checkpoint is needed: say --model", name)
 		}
 		target, err := replay.Bindable(r.rec)
 		if err != nil {
@@ -304,12 +317,31 @@ func (r *replayRun) draft(ctx context.Context, n int, c bench.Config, x contende
 	}
 	d, err := engine.OpenDraft(r.app.kinds, x.setup, basis, r.warn)
 	if err != nil {
-		return fmt.Errorf("%s: %w", c, err)
+		return fmt.Errorf("%s: %w", name, err)
 	}
-	if d.Checkpoint != nil {
-		r.uses(bench.CheckpointOf(d.Checkpoint, nil))
+	return errors.Join(do(d), d.Close())
+}
+
+// readable tells before anything is replayed that a drafter reads hidden states
+// which are not there. Drafters are opened for it only if some are not.
+func (r *replayRun) readable(contenders []contender) error {
+	broken := r.rec.Readable()
+	if broken == nil {
+		return nil
 	}
-	return errors.Join(r.way(ctx, n, c, d.Drafter, bar), d.Close())
+	for _, x := range contenders {
+		name := bench.Config{Kind: x.setup.Kind, Draft: x.name}.Drafter()
+		err := r.with(name, x, func(d *engine.Draft) error {
+			if len(d.Contract().Inputs.Layers) == 0 {
+				return nil
+			}
+			return fmt.Errorf("%s reads %w", name, broken)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // mine tells whether an item of a way is this shard's. A drafter that learns
