@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,6 +35,8 @@ func (f *serverFlags) check(cmd *cobra.Command) error {
 				return usage(errors.New("--" + name + " is about a server: say --base-url too"))
 			}
 		}
+	case !isHTTP(f.url):
+		return usage(fmt.Errorf("--base-url %q: want an address that begins with http:// or https://, as in http://host:8000/v1", f.url))
 	case f.model == "":
 		return usage(errors.New("no model: say --model-name NAME, the model's name at the server"))
 	case f.concurrency < 1 || f.concurrency > 1024:
@@ -43,4 +47,10 @@ func (f *serverFlags) check(cmd *cobra.Command) error {
 		return usage(errors.New("--idle-timeout: want a time above 0"))
 	}
 	return nil
+}
+
+// isHTTP tells whether an address is one that HTTP clients understand.
+func isHTTP(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
 }
