@@ -137,10 +137,7 @@ func (a About) Same(o About) error {
 	if err := o.Check(); err != nil {
 		return err
 	}
-	for _, f := range []struct {
-		name      string
-		want, got any
-	}{
+	fields := []Field{
 		{"command", a.Command, o.Command},
 		{"target", a.Target.Hash, o.Target.Hash},
 		{"bytes of the target's weights", a.Target.Bytes, o.Target.Bytes},
@@ -148,12 +145,10 @@ func (a About) Same(o About) error {
 		{"chat template", a.Chat, o.Chat},
 		{"kv format", a.KV, o.KV},
 		{"context", a.Context, o.Context},
-		{"sampling parameters", string(a.Params), string(o.Params)},
 		{"predicted", a.Predicted, o.Predicted},
-	} {
-		if f.want != f.got {
-			return fmt.Errorf("another experiment: its %s is %v, this one's %v", f.name, f.got, f.want)
-		}
+	}
+	if d := Differ(append(fields, ParamFields(a.Params, o.Params)...)); d != "" {
+		return fmt.Errorf("another experiment: %s", d)
 	}
 	return nil
 }

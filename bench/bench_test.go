@@ -186,3 +186,13 @@ func TestGivenLinesWhenGatheredThenARequestCountsOnce(t *testing.T) {
 	require.Len(t, g.Series, 2)
 	require.Equal(t, "too long", g.Skipped["b"])
 }
+
+func TestGivenParametersWhenComparedThenOnlyThoseThatDifferAreNamed(t *testing.T) {
+	differ := func(ours, had string) string {
+		return bench.Differ(bench.ParamFields(json.RawMessage(ours), json.RawMessage(had)))
+	}
+	require.Empty(t, differ(`{"a":1,"b":[2]}`, `{"b":[2],"a":1}`))
+	require.Equal(t, "its b is 3, this one's 2; its c is not there, this one's 1", differ(`{"a":1,"b":2,"c":1}`, `{"a":1,"b":3}`))
+	require.Equal(t, "its a is 1, this one's not there", differ(`null`, `{"a":1}`))
+	require.Contains(t, differ(`{}`, `[]`), "sampling parameters")
+}

@@ -129,23 +129,18 @@ func (h *Header) same(o *Header) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	for _, f := range []struct {
-		name      string
-		want, got any
-	}{
-		{"source", h.Source, o.Source},
-		{"target", h.Target.Path, o.Target.Path},
-		{"target's hash", h.Target.Hash, o.Target.Hash},
-		{"target's weights", h.Target.Bytes, o.Target.Bytes},
-		{"data", h.Data, o.Data},
-		{"chat template", h.Chat, o.Chat},
-		{"context", h.Spec.Context, o.Spec.Context},
-		{"hidden layers", fmt.Sprint(h.Layers), fmt.Sprint(o.Layers)},
-		{"sampling parameters", string(h.Params), string(o.Params)},
-	} {
-		if f.want != f.got {
-			return fmt.Errorf("the file is another recording: its %s is %v, this one's %v", f.name, f.got, f.want)
-		}
+	fields := []bench.Field{
+		{Name: "source", Ours: h.Source, Had: o.Source},
+		{Name: "target", Ours: h.Target.Path, Had: o.Target.Path},
+		{Name: "target's hash", Ours: h.Target.Hash, Had: o.Target.Hash},
+		{Name: "target's weights", Ours: h.Target.Bytes, Had: o.Target.Bytes},
+		{Name: "data", Ours: h.Data, Had: o.Data},
+		{Name: "chat template", Ours: h.Chat, Had: o.Chat},
+		{Name: "context", Ours: h.Spec.Context, Had: o.Spec.Context},
+		{Name: "hidden layers", Ours: fmt.Sprint(h.Layers), Had: fmt.Sprint(o.Layers)},
+	}
+	if d := bench.Differ(append(fields, bench.ParamFields(h.Params, o.Params)...)); d != "" {
+		return fmt.Errorf("the file is another recording: %s", d)
 	}
 	return nil
 }

@@ -114,6 +114,11 @@ func TestGivenAnotherRecordingsFileWhenCreatedThenTheErrorSaysWhatDiffers(t *tes
 	h.Data = "other questions"
 	_, err = recording.Create(path, h)
 	require.ErrorContains(t, err, "its data is , this one's other questions")
+	h = header()
+	h.Params = json.RawMessage(`{"temperature":0.8,"top_k":4}`)
+	_, err = recording.Create(path, h)
+	require.ErrorContains(t, err, "the file is another recording: its temperature is 0, this one's 0.8; its top_k is not there, this one's 4")
+	require.NotContains(t, err.Error(), "{")
 }
 
 func TestGivenDamagedStatesWhenReadThenTheErrorNamesTheItem(t *testing.T) {

@@ -110,9 +110,9 @@ func TestAnInterruptedBenchGoesOnFromItsJournal(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, lines[1], strings.SplitAfter(string(after), "\n")[1], "what was done is kept as it was")
 
-	other := runApp(context.Background(), "", nil, append(args, "--out", path, "--kv", "f32")...)
+	other := runApp(context.Background(), "", nil, append(args, "--out", path, "--kv", "f32", "--top-k", "5", "--stop", "x")...)
 	require.Equal(t, statusFailure, other.status)
-	require.Contains(t, other.errors, "its kv format is f16, this one's f32")
+	require.Contains(t, other.errors, "another experiment: its kv format is f16, this one's f32; its stop is null, this one's [\"x\"]; its top_k is 0, this one's 5\n")
 }
 
 // models are a target and drafters of kinds; those that read hidden states are
