@@ -6,6 +6,7 @@ import (
 	"surmise/checkpoint"
 	"surmise/compute"
 	"surmise/drafter"
+	"surmise/drafter/hidden"
 	"surmise/model"
 )
 
@@ -90,8 +91,8 @@ type Drafter struct {
 
 	bound bool
 
-	rooms    [][]float32 // memory of closed sequences
-	ended    []*seq      // whose prompts end in the round
+	rooms    hidden.Rooms
+	ended    []*seq // whose prompts end in the round
 	blocks   []block
 	proposer drafter.Proposer
 }

@@ -76,7 +76,7 @@ func TestGivenLessBudgetThenTheBlockIsShorter(t *testing.T) {
 		drafter.Propose(context.Background(), []*drafter.Row{&row})
 		require.NoError(t, row.Err)
 		require.Len(t, row.Proposal, min(budget, 3))
-		require.Zero(t, s.(*seq).cache.Len(), "a block leaves nothing behind")
+		require.Zero(t, s.(*seq).Cache.Len(), "a block leaves nothing behind")
 	}
 	require.NoError(t, s.Close())
 }

@@ -44,7 +44,7 @@ func (d *Drafter) propose(rows []*drafter.Row) error {
 	}
 	err := d.net.blocks()
 	for _, b := range d.blocks {
-		if cut := b.seq.cache.Truncate(b.start); cut != nil {
+		if cut := b.seq.Cache.Truncate(b.start); cut != nil {
 			b.row.Err = fmt.Errorf("%s: %w", Name, cut)
 		}
 	}
@@ -63,7 +63,7 @@ func (d *Drafter) propose(rows []*drafter.Row) error {
 func (d *Drafter) catchUp(rows []*drafter.Row) error {
 	d.net.begin()
 	for _, r := range rows {
-		if s := r.Seq.(*seq); !s.lost {
+		if s := r.Seq.(*seq); !s.Lost {
 			if err := d.net.settle(s); err != nil {
 				return err
 			}
@@ -77,10 +77,10 @@ func (d *Drafter) admit(r *drafter.Row) (block, bool) {
 	s := r.Seq.(*seq)
 	b := block{row: r, seq: s, start: r.Position, slots: min(r.Budget+1, d.cfg.block), first: len(d.net.want)}
 	switch {
-	case s.lost:
+	case s.Lost:
 		r.Decline = CacheFull
 		return b, false
-	case len(r.Known) != 1 || r.Position != s.at:
+	case len(r.Known) != 1 || r.Position != s.At:
 		r.Decline = ContextBehind
 		return b, false
 	case b.start+b.slots > d.cfg.Context:
@@ -96,7 +96,7 @@ func (d *Drafter) admit(r *drafter.Row) (block, bool) {
 	for range b.slots - 1 {
 		n.tokens = append(n.tokens, d.cfg.mask)
 	}
-	if err := s.cache.Append(n.tokens[have:]); err != nil {
+	if err := s.Cache.Append(n.tokens[have:]); err != nil {
 		n.tokens = n.tokens[:have]
 		r.Decline = CacheFull
 		return b, false
@@ -104,7 +104,7 @@ func (d *Drafter) admit(r *drafter.Row) (block, bool) {
 	for i := 1; i < b.slots; i++ {
 		n.want = append(n.want, int32(n.Rows+i))
 	}
-	n.Place(s.cache, b.start, b.slots, s.from)
+	n.Place(s.Cache, b.start, b.slots, s.From)
 	return b, true
 }
 

@@ -2,6 +2,7 @@ package drafter
 
 import (
 	"context"
+	"fmt"
 
 	"surmise/compute"
 	"surmise/kvcache"
@@ -64,6 +65,18 @@ type Opening struct {
 	// Fresh asks for a state that shares nothing with earlier sequences, so
 	// that what drafting costs does not depend on what came before.
 	Fresh bool
+}
+
+// Check refuses an opening that contradicts itself, or of a drafter of a kind that
+// is not bound yet.
+func (o *Opening) Check(kind string, bound bool) error {
+	if !bound {
+		return fmt.Errorf("open a %s sequence: the drafter is not bound to a target", kind)
+	}
+	if o.Cached < 0 || o.Cached > len(o.Tokens) {
+		return fmt.Errorf("open a %s sequence: %d tokens cached of %d", kind, o.Cached, len(o.Tokens))
+	}
+	return nil
 }
 
 // Seq is a drafter's state for one sequence.

@@ -128,11 +128,8 @@ func (d *Drafter) Bind(t model.Target) error {
 // Open starts a sequence; the draft model reads it when it is first asked to
 // propose. A prefix the draft model has cached already is shared.
 func (d *Drafter) Open(o drafter.Opening) (drafter.Seq, error) {
-	if d.vocab == nil {
-		return nil, fmt.Errorf("open a %s sequence: the drafter is not bound to a target", Name)
-	}
-	if o.Cached < 0 || o.Cached > len(o.Tokens) {
-		return nil, fmt.Errorf("open a %s sequence: %d tokens cached of %d", Name, o.Cached, len(o.Tokens))
+	if err := o.Check(Name, d.vocab != nil); err != nil {
+		return nil, err
 	}
 	s := &seq{d: d, position: o.Cached}
 	s.learn(0, o.Tokens)

@@ -6,6 +6,7 @@ import (
 	"surmise/checkpoint"
 	"surmise/compute"
 	"surmise/drafter"
+	"surmise/drafter/hidden"
 	"surmise/model"
 )
 
@@ -106,8 +107,8 @@ type Drafter struct {
 	layer  int // of the target's hidden states
 	width  int // of the hidden state
 	bound  bool
-	rooms  [][]float32 // memory of closed sequences
-	ended  []*seq      // whose prompts end in the round
+	rooms  hidden.Rooms
+	ended  []*seq // whose prompts end in the round
 	chains []chaining
 	live   []*chaining
 

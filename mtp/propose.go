@@ -69,10 +69,10 @@ func (d *Drafter) admit(rows []*drafter.Row) {
 	for i, r := range rows {
 		s := r.Seq.(*seq)
 		switch {
-		case s.lost:
+		case s.Lost:
 			r.Decline = CacheFull
 			continue
-		case len(r.Known) != 1 || r.Position != s.at || len(s.last) == 0 || s.at < s.from:
+		case len(r.Known) != 1 || r.Position != s.At || len(s.last) == 0 || s.At < s.From:
 			r.Decline = StateMissing
 			continue
 		}
@@ -95,12 +95,12 @@ func (d *Drafter) extend(step int) error {
 	kept := d.live[:0]
 	for _, c := range d.live {
 		s := c.seq
-		position := s.at + step
+		position := s.At + step
 		// The pending token's entry may be there from a proposal that was not
 		// verified; it is made anew, for its output.
-		err := s.cache.Truncate(position)
+		err := s.Cache.Truncate(position)
 		if err == nil {
-			err = s.cache.Append([]int32{c.next})
+			err = s.Cache.Append([]int32{c.next})
 		}
 		if err != nil {
 			if len(c.row.Proposal) == 0 {
@@ -108,9 +108,9 @@ func (d *Drafter) extend(step int) error {
 			}
 			continue
 		}
-		d.net.entry(s.cache, position, s.from, c.next, c.state, true)
+		d.net.entry(s.Cache, position, s.From, c.next, c.state, true)
 		if step == 0 {
-			s.made, s.states = position+1, s.states[:0]
+			s.Made, s.States = position+1, s.States[:0]
 		}
 		kept = append(kept, c)
 	}
@@ -167,8 +167,8 @@ func (d *Drafter) end() {
 		if c.row == nil {
 			continue
 		}
-		if n := c.seq.at + 1; c.seq.cache.Len() > n {
-			if err := c.seq.cache.Truncate(n); err != nil && c.row.Err == nil {
+		if n := c.seq.At + 1; c.seq.Cache.Len() > n {
+			if err := c.seq.Cache.Truncate(n); err != nil && c.row.Err == nil {
 				c.row.Err = fmt.Errorf("%s: %w", Name, err)
 			}
 		}

@@ -109,8 +109,8 @@ func (d *Drafter) Bind(model.Target) error { return nil }
 
 // Open indexes the tokens known so far and the prediction.
 func (d *Drafter) Open(o drafter.Opening) (drafter.Seq, error) {
-	if o.Cached < 0 || o.Cached > len(o.Tokens) {
-		return nil, fmt.Errorf("open a %s sequence: %d tokens cached of %d", Name, o.Cached, len(o.Tokens))
+	if err := o.Check(Name, true); err != nil {
+		return nil, err
 	}
 	s := &seq{drafter: d, index: NewIndex(), position: o.Cached}
 	if len(o.Prediction) > 0 {
