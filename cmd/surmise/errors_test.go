@@ -55,7 +55,13 @@ func TestBadInputNamesTheThingAndTheFix(t *testing.T) {
 		{"stop", gen("--stop", ""), 2, []string{"stop"}},
 		{"min over max", gen("--min-new-tokens", "9", "-n", "3"), 2, []string{"min_new_tokens", "9"}},
 		{"threads", gen("--threads", "-1"), 2, []string{"threads -1", "0 for all cores"}},
-		{"threads not a number", gen("-t", "two"), 2, []string{"two", "--threads"}},
+		{"threads not a number", gen("-t", "two"), 2, []string{`--threads "two": want a whole number`}},
+		{"list of numbers", []string{"bench", "--temperatures", "0,abc"}, 2, []string{`--temperatures "0,abc": want numbers parted by commas`}},
+		{"list of whole numbers", []string{"record", "--hidden-layers", "1,x"}, 2, []string{`--hidden-layers "1,x": want whole numbers`}},
+		{"list of texts", []string{"bench", "--categories", `a"b`}, 2, []string{`--categories "a\"b": want texts`}},
+		{"time without unit", []string{"bench", "--curve-time", "5"}, 2, []string{`--curve-time "5": want a time with its unit`}},
+		{"negative seed", []string{"bench", "--shuffle-seed", "-1"}, 2, []string{`--shuffle-seed "-1": want a whole number from 0`}},
+		{"switch", gen("--json=maybe"), 2, []string{`--json "maybe": want true or false`}},
 		{"ctx", gen("--ctx", "-5"), 2, []string{"context -5"}},
 		{"ctx above the trained one", gen("--ctx", "100000"), 1, []string{"100000"}},
 		{"kv", gen("--kv", "f8"), 2, []string{`kv "f8"`, "f16 or f32"}},
@@ -101,6 +107,7 @@ func TestBadInputNamesTheThingAndTheFix(t *testing.T) {
 			for _, w := range c.want {
 				require.Contains(t, first, w)
 			}
+			require.NotContains(t, first, "strconv")
 		})
 	}
 }

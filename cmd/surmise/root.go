@@ -94,7 +94,7 @@ func (a *app) root() *cobra.Command {
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(flagError(err)) })
 	root.AddCommand(a.generateCommand(), a.runCommand(), a.inspectCommand(), a.tokenizeCommand(), a.calibrateCommand(), a.explainCommand(), a.benchCommand(), a.recordCommand(), a.replayCommand(), a.pairCommand(), a.demoCommand())
 	root.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		name = strings.ReplaceAll(name, "_", "-")
@@ -104,6 +104,30 @@ func (a *app) root() *cobra.Command {
 		return pflag.NormalizedName(name)
 	})
 	return root
+}
+
+// valid says what a flag's values look like by its type. Fields of the sampler
+// say it themselves.
+var valid = map[string]string{
+	"bool":         "true or false",
+	"int":          "a whole number",
+	"uint64":       "a whole number from 0 to 2⁶⁴−1",
+	"duration":     "a time with its unit, as in 500ms, 8s or 2m",
+	"intSlice":     "whole numbers parted by commas, as in 1,2",
+	"float64Slice": "numbers parted by commas, as in 0,0.8",
+	"stringSlice":  "texts parted by commas, one with quotation marks or commas quoted as in CSV",
+}
+
+// flagError is an error of parsing flags, which for a value that cannot be read
+// names the flag, the value, and what is valid.
+func flagError(err error) error {
+	var bad *pflag.InvalidValueError
+	if errors.As(err, &bad) {
+		if want, ok := valid[bad.GetFlag().Value.Type()]; ok {
+			return fmt.Errorf("--%s %q: want %s", bad.GetFlag().Name, bad.GetValue(), want)
+		}
+	}
+	return err
 }
 
 // alias lets a flag be given by other names.
