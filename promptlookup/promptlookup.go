@@ -60,20 +60,27 @@ func Kind() drafter.Kind {
 			return nil, fmt.Errorf("draft kind %s takes no draft model, got %s", Name, c.Checkpoint.Path())
 		}
 		var o Options
-		fields := map[string]*int{"min-match": &o.MinMatch, "max-width": &o.MaxWidth}
-		for name, value := range c.Options {
-			field, ok := fields[name]
-			if !ok {
-				return nil, fmt.Errorf("draft kind %s: unknown option %q: want min-match or max-width", Name, name)
-			}
-			n, err := strconv.Atoi(value)
-			if err != nil {
-				return nil, fmt.Errorf("draft kind %s: option %s %q is not a number", Name, name, value)
-			}
-			*field = n
+		err := c.ReadOptions(Name, map[string]func(string) error{
+			"min-match": number("min-match", &o.MinMatch, maxMinMatch),
+			"max-width": number("max-width", &o.MaxWidth, drafter.MaxWidth),
+		})
+		if err != nil {
+			return nil, err
 		}
 		return New(o)
 	}}
+}
+
+// number reads an option from 1 to most.
+func number(name string, into *int, most int) func(string) error {
+	return func(v string) error {
+		n, err := strconv.Atoi(v)
+		if err != nil || n < 1 || n > most {
+			return fmt.Errorf("option %s %q: want a number from 1 to %d", name, v, most)
+		}
+		*into = n
+		return nil
+	}
 }
 
 // Drafter proposes copies. It implements drafter.Drafter and works with any

@@ -122,5 +122,7 @@ func TestOptionsOutOfRangeAreErrorsThatNameTheRange(t *testing.T) {
 	_, err = promptlookup.Kind().New(drafter.Config{Options: map[string]string{"depth": "3"}})
 	require.ErrorContains(t, err, `unknown option "depth"`)
 	_, err = promptlookup.Kind().New(drafter.Config{Options: map[string]string{"min-match": "x"}})
-	require.ErrorContains(t, err, `min-match "x" is not a number`)
+	require.ErrorContains(t, err, `option min-match "x": want a number from 1 to 64`)
+	_, err = promptlookup.Kind().New(drafter.Config{Options: map[string]string{"max-width": "0"}})
+	require.ErrorContains(t, err, `option max-width "0": want a number from 1 to 64`)
 }
