@@ -119,6 +119,9 @@ func (a *app) finishExperiment(cmd *cobra.Command, m *modelFlags, s *samplingFla
 	if err := s.params.Validate(); err != nil {
 		return usage(err)
 	}
+	if n := s.params.MaxNewTokens; n == 0 || n == 1 {
+		return usage(fmt.Errorf("max_new_tokens: %d is not valid: want 2 or more, since what is measured comes after the first token, or -1 for the rest of the context", n))
+	}
 	s.params.FixSeed(func() uint64 { return 0 })
 	return nil
 }
