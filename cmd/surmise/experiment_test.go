@@ -242,6 +242,25 @@ func TestWithoutAModelBenchMeasuresTheFamilyInside(t *testing.T) {
 	}
 }
 
+func TestTheFamilyInsideIsNamedOnlyWhenItIsOpened(t *testing.T) {
+	dir, path := checkpointDir(t, false), filepath.Join(t.TempDir(), "rec.jsonl")
+	r := surmise(t, "", "record", "--out", path, "-m", dir, "--data", questions(t), "-n", "4", "--curve-time", "0")
+	require.Equal(t, statusOK, r.status, r.errors)
+	for _, args := range [][]string{
+		{"replay", "--recording", path},
+		{"replay", "--recording", filepath.Join(t.TempDir(), "none")},
+		{"generate"},
+		{"generate", "-p", "x", "--draft-kind", "magic"},
+		{"bench", "--draft-kind", "magic"},
+		{"record", "--out", path, "--temperatures", "0,1"},
+		{"pair", "--data", "/nonexistent"},
+	} {
+		require.NotContains(t, runApp(t.Context(), "", inDemo, args...).errors, "using the embedded demo model", "%q", args)
+	}
+	r = runApp(t.Context(), "", inDemo, "generate", "-p", "x", "-n", "1")
+	require.Equal(t, 1, strings.Count(r.errors, "using the embedded demo model"), r.errors)
+}
+
 func TestLookupNeedsNothingButTheRecording(t *testing.T) {
 	dir, path := checkpointDir(t, false), filepath.Join(t.TempDir(), "rec.jsonl")
 	r := surmise(t, "", "record", "--out", path, "-m", dir, "--data", questions(t), "-n", "20", "--curve-time", "0")

@@ -30,8 +30,14 @@ func (a *app) useFamily(f *modelFlags) error {
 	if dir, ok := a.family.drafters[f.setup.Draft.Kind]; ok && f.setup.Draft.Model == "" {
 		f.setup.Draft.FS, f.setup.Draft.Model = a.family.files, dir
 	}
-	fmt.Fprintf(a.stderr, "using %s; --model PATH takes another\n", a.family.about)
 	return nil
+}
+
+// announce says that the family's target is opened, when it is.
+func (a *app) announce(f *modelFlags) {
+	if f.setup.FS != nil {
+		fmt.Fprintf(a.stderr, "using %s; --model PATH takes another\n", a.family.about)
+	}
 }
 
 // openCheckpoint opens the checkpoint alone, for commands that load no weights.
@@ -39,6 +45,7 @@ func (a *app) openCheckpoint(f *modelFlags) (*checkpoint.Checkpoint, error) {
 	if err := a.useFamily(f); err != nil {
 		return nil, err
 	}
+	a.announce(f)
 	if f.setup.FS != nil {
 		return checkpoint.OpenFS(f.setup.FS, f.setup.Model)
 	}

@@ -79,6 +79,7 @@ func (a *app) finishModel(cmd *cobra.Command, f *modelFlags) error {
 
 // open loads what the flags say, with a bar on a terminal.
 func (a *app) open(f *modelFlags) (*engine.Instance, error) {
+	a.announce(f)
 	s := f.setup
 	s.ISA = cpu.ISAFromEnv()
 	s.Engine.Clock = a.now

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"runtime"
 	"slices"
 	"sync"
@@ -19,6 +18,7 @@ import (
 	"surmise/bench/recording"
 	"surmise/bench/replay"
 	"surmise/bench/report"
+	"surmise/checkpoint"
 	"surmise/drafter"
 	"surmise/engine"
 	"surmise/tokenizer"
@@ -201,10 +201,7 @@ func (r *replayRun) openTarget(cmd *cobra.Command) error {
 
 // ofFamily tells whether the recording is of the family's target.
 func (r *replayRun) ofFamily() bool {
-	m := modelFlags{}
-	m.setup.Kinds = r.app.kinds
-	m.setup.FS, m.setup.Model = fs.FS(r.app.family.files), r.app.family.target
-	ck, err := r.app.openCheckpoint(&m)
+	ck, err := checkpoint.OpenFS(r.app.family.files, r.app.family.target)
 	if err != nil {
 		return false
 	}
