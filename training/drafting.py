@@ -1,11 +1,13 @@
-"""What the drafter recipes share: their command line and the target's distribution at chosen positions."""
+"""What the drafter recipes share: their command line, where their batches come from, and their loss."""
 
 import argparse
 import os
 
 import torch
+import torch.nn.functional as F
 
 import common
+import features
 import targets
 
 
@@ -15,7 +17,9 @@ def arguments(description, **defaults):
     p.add_argument("--target", required=True, help="work/target.pt or a Hugging Face directory")
     p.add_argument("--data", required=True, help="directory with train.npy (1-D array of the target's token ids)")
     p.add_argument("--samples", help="1-D array of token ids that the target wrote itself (sample.py)")
-    p.add_argument("--share", type=float, default=0.5, help="share of samples in every batch")
+    p.add_argument("--share", type=float, default=0.6, help="share of samples in every batch")
+    p.add_argument("--features", help="directory made by features.py, instead of running the target on --data and --samples")
+    p.add_argument("--init", help="start from this exported drafter instead of from random weights")
     p.add_argument("--work", required=True, help="checkpoint directory")
     p.add_argument("--out", help="export the drafter into this directory when done")
     p.add_argument("--steps", type=int, default=defaults["steps"])
@@ -27,10 +31,27 @@ def arguments(description, **defaults):
 
 
 def setup(args):
-    """The frozen target and the batch source."""
+    """The frozen target and a source of rows with its features."""
     torch.manual_seed(args.seed)
     target = targets.load(args.target, common.device())
-    return target, common.Mixture(args.data, args.seed, args.samples, args.share if args.samples else 0.0)
+    if args.features:
+        return target, features.Stored(args.features, args.seed)
+    return target, features.Fresh(target, common.Mixture(args.data, args.seed, args.samples, args.share))
+
+
+def log_probs(logits, temperature=0.8):
+    """Log probabilities at the temperature that the demo samples with."""
+    return F.log_softmax(logits.float() / temperature, -1)
+
+
+def divergence(student, teacher):
+    """KL(teacher || student) plus total variation, per position, from log probabilities [..., V].
+
+    Total variation is the probability that a proposal is refused. KL alone would spend a small drafter on the tail; total
+    variation alone has no gradient where the two hardly overlap.
+    """
+    p = teacher.exp()
+    return (p * (teacher - student)).sum(-1) + 0.5 * (p - student.exp()).abs().sum(-1)
 
 
 def length_at(step, steps):

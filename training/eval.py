@@ -1,6 +1,6 @@
 """Evaluates an exported demo family on the held-out packages and prints Markdown.
 
-    python eval.py --family DIR --data DIR [--only bits,acceptance,completions,transformers]
+    python eval.py --family DIR --data DIR [--only bits,acceptance,prompts,completions,transformers]
 """
 
 import argparse
@@ -107,6 +107,18 @@ def report_acceptance(family, data, rows, prompt, length):
     print("\n" + "; ".join(notes) + f". Prompts of {prompt} tokens, continuations of {length}.\n")
 
 
+@torch.no_grad()
+def report_prompts(family, data, rows, prompt, length):
+    """Prints the prompts of the greedy acceptance streams, parted by lines of ---, for `surmise bench --data`."""
+    from tokenizers import Tokenizer
+
+    folder = os.path.join(family, "target")
+    target = targets.load(folder, torch.device("cpu"))
+    s = acceptance.Streams(target, np.load(os.path.join(data, "held.npy")), rows, prompt, length, 0.0, (), 5)
+    tok = Tokenizer.from_file(os.path.join(folder, "tokenizer.json"))
+    print("\n---\n".join(tok.decode(x[:prompt]) for x in s.x.tolist()))
+
+
 def report_completions(family, temperature, tokens):
     """Prints a completion of every prompt."""
     from tokenizers import Tokenizer
@@ -184,6 +196,8 @@ def main():
         report_bits(args.family, args.data, common.load_meta(args.data))
     if "acceptance" in wanted:
         report_acceptance(args.family, args.data, args.rows, args.prompt, args.length)
+    if "prompts" in wanted:
+        report_prompts(args.family, args.data, args.rows, args.prompt, args.length)
     if "completions" in wanted:
         report_completions(args.family, args.temperature, args.tokens)
     if "transformers" in wanted:

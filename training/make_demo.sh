@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Makes demo/ from nothing: data, target, samples, drafters, export, evaluation. Run it again to continue where it stopped.
-# WORK holds data and checkpoints (about 400 MB), PYTHON is an interpreter with requirements.txt installed.
+# Makes demo/ from nothing: data, target, samples, features, drafters, export, evaluation. Run it again to continue where it stopped.
+# WORK holds data, features and checkpoints (about 3 GB), PYTHON is an interpreter with requirements.txt installed, OUT is
+# where the family goes.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 WORK=${WORK:-${XDG_CACHE_HOME:-$HOME/.cache}/surmise/training}
 PYTHON=${PYTHON:-python3}
+OUT=${OUT:-$here/../demo}
 mkdir -p "$WORK/data" "$WORK/work"
 
 # Large blocks from the heap instead of fresh pages from the kernel: a sixth faster on a CPU.
@@ -12,12 +14,18 @@ export MALLOC_MMAP_THRESHOLD_=2000000000 MALLOC_TRIM_THRESHOLD_=8000000000 MALLO
 # Threads that wait must not spin where other work shares the cores.
 export OMP_WAIT_POLICY=PASSIVE GOMP_SPINCOUNT=0
 
+# STEPS=20 tries every stage with that many steps and little data.
+steps=${STEPS:+--steps $STEPS} tokens=${STEPS:+--tokens 40000}
+
 run() { "$PYTHON" -u "$here/$1" "${@:2}"; }
+target=(--target "$WORK/work/target.pt" --data "$WORK/data")
+samples=$WORK/data/samples.npy features=$WORK/features
 run data.py "$WORK/data"
-run train_target.py --data "$WORK/data" --work "$WORK/work"
-run sample.py --target "$WORK/work/target.pt" --data "$WORK/data" --out "$WORK/data/samples.npy"
+run train_target.py --data "$WORK/data" --work "$WORK/work" $steps
+run sample.py "${target[@]}" --out "$samples" $tokens
+run features.py "${target[@]}" --samples "$samples" --out "$features" $tokens
 for drafter in draft mtp dflash; do
-  run "train_$drafter.py" --target "$WORK/work/target.pt" --data "$WORK/data" --samples "$WORK/data/samples.npy" --work "$WORK/work"
+  run "train_$drafter.py" "${target[@]}" --features "$features" --work "$WORK/work" $steps
 done
-run export.py --data "$WORK/data" --work "$WORK/work" --out "$here/../demo"
-run eval.py --family "$here/../demo" --data "$WORK/data"
+run export.py --data "$WORK/data" --work "$WORK/work" --out "$OUT"
+run eval.py --family "$OUT" --data "$WORK/data"

@@ -1,8 +1,8 @@
 """Samples continuations from a target, as on-policy training text for its drafters.
 
-    python sample.py --target PATH --data DIR --out samples.npy [--tokens 500000]
+    python sample.py --target PATH --data DIR --out samples.npy [--tokens 700000]
 
-Prompts are 16 to 64 tokens of training text; a third of the rows continues greedily, the rest at T = 0.8. Rows that
+Prompts are 32 to 192 tokens of training text; a third of the rows continues greedily, the rest at T = 0.8. Rows that
 loop (under half of their 4-grams distinct) are dropped. What a drafter meets at work is what the target writes, so it should have
 seen that too.
 """
@@ -53,7 +53,7 @@ def main():
     p.add_argument("--target", required=True, help="work/target.pt or a Hugging Face directory")
     p.add_argument("--data", required=True, help="directory with train.npy")
     p.add_argument("--out", required=True)
-    p.add_argument("--tokens", type=int, default=500_000)
+    p.add_argument("--tokens", type=int, default=700_000)
     p.add_argument("--rows", type=int, default=192, help="rows per batch")
     p.add_argument("--seed", type=int, default=7)
     args = p.parse_args()
@@ -67,7 +67,7 @@ def main():
     temperature = torch.where(torch.arange(args.rows) % 3 == 0, 0.0, 0.8).to(dev)
     kept, dropped = [], 0
     while len(kept) * LENGTH < args.tokens:
-        size = int(rng.integers(16, 65))
+        size = int(rng.integers(32, 193))
         starts = rng.integers(0, len(text) - size, args.rows)
         prompt = torch.from_numpy(np.stack([text[s : s + size] for s in starts]).astype(np.int64)).to(dev)
         with torch.inference_mode(), common.autocast():

@@ -3,13 +3,18 @@
     python -m unittest test_recipes
 """
 
+import os
+import tempfile
 import unittest
 
 import numpy as np
 import torch
 
 import acceptance
+import ceiling
+import common
 import family
+import features
 import targets
 from model import CausalLM, Config, DFlash
 from sample import generate
@@ -113,6 +118,28 @@ class Recipes(unittest.TestCase):
         self.assertEqual((mean, share), (4.0, 1.0))
         mean, _, _ = acceptance.walk(s, (truth + 1) % 50, 3)
         self.assertEqual(mean, 1.0)
+
+    def test_given_stored_features_when_batched_then_they_are_the_targets(self):
+        with tempfile.TemporaryDirectory() as folder:
+            np.save(os.path.join(folder, "train.npy"), np.random.default_rng(1).integers(0, 50, 30_000).astype(np.uint16))
+            features.store(folder, self.target, common.Mixture(folder, 1), (0, 2), 256, 4)
+            features.write_index(folder, (0, 2))
+            x, h, taps = features.Stored(folder, 1).batch(3, 1, 256, (2,))
+            self.assertEqual(x.shape, (4, 256))
+            want, tapped = self.target.features(x, (2,))
+            for got, wanted in ((h, want), (taps[0], tapped[0])):
+                torch.testing.assert_close(got, wanted, rtol=1e-3, atol=1e-3)
+
+    def test_given_a_prefix_when_bounded_then_the_first_slot_is_right_and_the_second_is_the_marginal(self):
+        s = self.streams(0.8)
+        first, _ = s.chains(3)
+        x = s.x[0, : first + 1]
+        block = ceiling.Block(self.target, x, s.noise[:3, 0], 0.8, 4000, 1, torch.Generator().manual_seed(1))
+        self.assertEqual(block[0], int(s.x[0, first + 1]))
+        block[1]
+        after = torch.cat([x.expand(50, -1), torch.arange(50)[:, None]], 1)
+        say = lambda tokens: torch.softmax(self.target.head(self.target.features(tokens)[0])[:, -1] / 0.8, -1)
+        torch.testing.assert_close(block.p.mean(0), (say(x[None]) @ say(after))[0], rtol=0, atol=0.02)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,9 @@ PATH is a Hugging Face directory (or the demo's target.pt), the data are as for 
 that never occurs in text (a reserved or padding token): its embedding fills the slots to be predicted. --taps are the
 0-based target layers whose outputs are the drafter's context; the default spreads three from layer 1 to the last.
 
-Every row carries --anchors blocks at random starts, which see the context before them and themselves only. The loss of
-slot i is KL to the target's distribution there, weighted exp(-(i-1)/2.5): early slots decide whether later ones count.
+Every row carries --anchors blocks at random starts, which see the context before them and themselves only. Slot i
+enters the loss in exp(-(i-1)/2) of the blocks, weighted by the probability that the slots before it are accepted: it
+matters only then, and so may bet on them.
 
 Cost: one target forward plus a forward and backward pass over anchors x block slots per row; for the demo target 1.6
 core-seconds per 4,096 tokens. The demo's drafter saw 4.1 M tokens and reaches a mean acceptance length of 2.4 greedily
@@ -19,25 +20,27 @@ import torch
 import common
 import drafting
 import family
+import features
 import layouts
-from model import kl
 
 
-def loss_on(drafter, target, x, anchors, mask_embedding, seed, step):
-    """Weighted KL over the predicted slots of random blocks in rows x [B, T]."""
-    h, taps = target.features(x, drafter.taps)
-    b, t = x.shape
+def loss_on(drafter, target, x, h, taps, anchors, mask_embedding, seed, step):
+    """Divergence in the predicted slots of random blocks in rows x [B, T] with the target's features."""
     slots = drafter.block - 1
-    starts = drafting.positions(t - drafter.block - 4, 1.0, seed, step)
-    keep = torch.randperm(len(starts), generator=torch.Generator().manual_seed(seed + step))[:anchors].sort()[0]
-    starts = starts[keep.to(starts.device)] + 4
+    order = torch.randperm(x.shape[1] - drafter.block - 4, generator=torch.Generator().manual_seed(seed * 1_000_003 + step))
+    starts = 4 + order[:anchors].to(x.device)
     y = drafter(drafter.context(taps), starts, target.embed(x[:, starts]), mask_embedding)[:, :, 1:]
-    # The token at start + i is what the target says after position start + i - 1.
-    at = starts[:, None] + torch.arange(slots, device=x.device)
-    weight = torch.exp(-torch.arange(slots, device=x.device) / 2.5)
-    flat = lambda z: z.reshape(-1, z.shape[-1])
-    loss = kl(target.head(flat(y)), target.head(flat(h[:, at]))).view(-1, slots)
-    return (loss * (weight / weight.mean())).mean()
+    share = torch.exp(-torch.arange(slots, device=x.device) / 2)
+    block, slot = (torch.arange(len(starts), device=x.device)[:, None] < len(starts) * share).nonzero(as_tuple=True)
+    # The token at start + i is what the target says after position start + i - 1; slot counts from i = 1.
+    at = starts[block] + slot
+    teacher, student = (drafting.log_probs(target.head(z)) for z in (h[:, at], y[:, block, slot]))
+    with torch.no_grad():
+        accepted = torch.ones(len(x), len(starts), slots + 1, device=x.device)
+        ratio = (student - teacher).gather(-1, x[:, at + 1, None])[..., 0]
+        accepted[:, block, slot + 1] = ratio.exp().clamp(max=1)
+        reached = accepted.cumprod(-1)[:, block, slot]
+    return (reached * drafting.divergence(student, teacher)).mean()
 
 
 def main():
@@ -50,22 +53,28 @@ def main():
     p.add_argument("--ffn", type=int, default=0, help="MLP width (default: 384 for the demo, else the target's)")
     p.add_argument("--anchors", type=int, default=64, help="blocks per 256 tokens")
     args = p.parse_args()
-    target, mix = drafting.setup(args)
-    mask = args.mask_token if args.mask_token is not None else common.load_meta(args.data)["mask"]
-    last = target.config.num_hidden_layers - 1
-    taps = tuple(int(v) for v in args.taps.split(",")) if args.taps else (1, (1 + last) // 2, last)
-    ffn = args.ffn or (family.DFLASH_FFN if args.target.endswith(".pt") else None)
-    drafter = family.make_dflash(target.config, mask, taps, args.block, args.layers, ffn).to(common.device())
+    target, source = drafting.setup(args)
+    layers = target.config.num_hidden_layers
+    if args.init:
+        drafter = layouts.load_dflash(args.init)
+    else:
+        mask = args.mask_token if args.mask_token is not None else common.load_meta(args.data)["mask"]
+        ffn = args.ffn or (family.DFLASH_FFN if args.target.endswith(".pt") else None)
+        drafter = family.make_dflash(
+            target.config, mask, features.parse_taps(args.taps, layers), args.block, args.layers, ffn
+        )
+    drafter.to(common.device())
 
     def loss_of(step):
         length = drafting.length_at(step, args.steps)
-        x = mix.batch(step, args.chunks, length)[:, :-1]
         with common.autocast():
-            mask_embedding = target.embed(torch.tensor([mask], device=x.device))[0]
-            return loss_on(drafter, target, x, args.anchors * length // 256, mask_embedding, args.seed, step), x.numel()
+            x, h, taps = source.batch(step, args.chunks, length, drafter.taps)
+            mask_embedding = target.embed(torch.tensor([drafter.mask_token], device=x.device))[0]
+            anchors = args.anchors * length // 256
+            return loss_on(drafter, target, x, h, taps, anchors, mask_embedding, args.seed, step), x.numel()
 
     common.train("dflash", drafter, loss_of, args.steps, args.work, args.lr, args.matrix_lr, keep=50)
-    drafting.finish(args, lambda out: layouts.export_dflash(out, drafter, last + 1))
+    drafting.finish(args, lambda out: layouts.export_dflash(out, drafter, layers))
 
 
 if __name__ == "__main__":

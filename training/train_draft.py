@@ -6,22 +6,23 @@
 import common
 import drafting
 import family
-from model import CausalLM, Config, kl
+import targets
+from model import CausalLM, Config
 
 
 def main():
     """Entry point."""
     args = drafting.arguments(__doc__, steps=2400, lr=6e-3, matrix_lr=8e-3, seed=1).parse_args()
-    target, mix = drafting.setup(args)
-    model = CausalLM(Config(**family.DRAFT)).to(common.device())
+    target, source = drafting.setup(args)
+    model = (targets.load_qwen3(args.init) if args.init else CausalLM(Config(**family.DRAFT))).to(common.device())
 
     def loss_of(step):
-        x = mix.batch(step, args.chunks, drafting.length_at(step, args.steps))[:, :-1]
         with common.autocast():
+            x, h, _ = source.batch(step, args.chunks, drafting.length_at(step, args.steps))
             at = drafting.positions(x.numel(), 0.5, args.seed, step)
-            teacher = target.head(target.features(x)[0].flatten(0, 1)[at])
-            student = model.head(model.hidden(x)[0].flatten(0, 1)[at])
-            return kl(student, teacher).mean(), x.numel()
+            teacher = drafting.log_probs(target.head(h.flatten(0, 1)[at]))
+            student = drafting.log_probs(model.head(model.hidden(x)[0].flatten(0, 1)[at]))
+            return drafting.divergence(student, teacher).mean(), x.numel()
 
     common.train("draft", model, loss_of, args.steps, args.work, args.lr, args.matrix_lr, keep=100)
 

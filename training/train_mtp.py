@@ -20,9 +20,8 @@ import layouts
 from model import kl
 
 
-def loss_on(head, target, x, depth, share, seed, step):
-    """Weighted KL of the chained steps on rows x [B, T]."""
-    h, _ = target.features(x)
+def loss_on(head, target, x, h, depth, share, seed, step):
+    """Weighted KL of the chained steps on rows x [B, T] with the target's final hiddens h."""
     t = x.shape[1]
     outs = head.chain(target.embed(x)[:, 1:], h[:, :-1], depth)
     loss = 0.0
@@ -42,14 +41,14 @@ def main():
     p.add_argument("--depth", type=int, default=family.MTP_DEPTH)
     p.add_argument("--positions", type=float, default=0.33, help="share of the positions that enter the loss")
     args = p.parse_args()
-    target, mix = drafting.setup(args)
+    target, source = drafting.setup(args)
     ffn = args.ffn or (family.MTP_FFN if args.target.endswith(".pt") else None)
-    head = family.make_mtp(target.config, ffn).to(common.device())
+    head = (layouts.load_mtp(args.init) if args.init else family.make_mtp(target.config, ffn)).to(common.device())
 
     def loss_of(step):
-        x = mix.batch(step, args.chunks, drafting.length_at(step, args.steps))[:, :-1]
         with common.autocast():
-            return loss_on(head, target, x, args.depth, args.positions, args.seed, step), x.numel()
+            x, h, _ = source.batch(step, args.chunks, drafting.length_at(step, args.steps))
+            return loss_on(head, target, x, h, args.depth, args.positions, args.seed, step), x.numel()
 
     common.train("mtp", head, loss_of, args.steps, args.work, args.lr, args.matrix_lr, keep=100)
     drafting.finish(args, lambda out: layouts.export_mtp(out, head))
