@@ -33,6 +33,11 @@ type calibrateFlags struct {
 // the model and filling the context.
 const calibrateBudget = 20 * time.Second
 
+// calibrateContext is the context of the tables that are kept: one of a few
+// hundred positions is a fair start for most requests, one of none or of
+// thousands for few.
+const calibrateContext = 256
+
 func (a *app) calibrateCommand() *cobra.Command {
 	f := new(calibrateFlags)
 	cmd := &cobra.Command{
@@ -40,13 +45,14 @@ func (a *app) calibrateCommand() *cobra.Command {
 		Short: "Measure what forwards take by their number of rows, and what the machine allows",
 		Long: "Measure what a forward with logits for all rows takes, for 1 to 64 rows, and the machine's limits in the\n" +
 			"same run: bandwidth of memory and rates of multiply-adds. The roofline is the time these limits allow at\n" +
-			"least. The table is kept under the user's cache directory, where the automatic draft width starts from it.",
+			"least. The table at the default --ctx is kept under the user's cache directory, where the automatic draft width\n" +
+			"starts from it; others are printed only.",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.calibrate(cmd, f) },
 	}
 	f.model.addLoading(cmd)
 	f.clock.add(cmd)
-	cmd.Flags().IntVar(&f.context, "ctx", 256, "cached positions before each forward")
+	cmd.Flags().IntVar(&f.context, "ctx", calibrateContext, "cached positions before each forward")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object instead of text")
 	return cmd
 }
@@ -86,19 +92,32 @@ func (a *app) measure(ctx context.Context, in *engine.Instance, f *calibrateFlag
 	if err != nil {
 		return err
 	}
-	if err := a.costs.Save(costs.KeyOf(in.Model, in.Checkpoint.Hash()), t); err != nil {
-		fmt.Fprintln(a.stderr, "warning:", oneLine(err))
-	}
+	kept, why := a.keep(in, t)
 	if f.json {
-		return a.printCalibration(in, t)
+		return a.printCalibration(in, t, kept)
 	}
 	fmt.Fprintf(a.stdout, "%s\n%s, %d cached positions\n", in.Checkpoint.Path(), in.Device.Name(), t.Context)
 	if t.Limits != (compute.Limits{}) {
 		fmt.Fprintf(a.stdout, "limits: %.1f GB/s read, %.0f G int8 and %.0f G float32 multiply-adds/s\n",
 			t.Limits.Bandwidth/1e9, t.Limits.Int8MACs/1e9, t.Limits.Float32MACs/1e9)
 	}
-	fmt.Fprintln(a.stdout)
+	fmt.Fprintf(a.stdout, "%s\n\n", why)
 	return a.printCurve(t)
+}
+
+// keep keeps a table for the automatic width, or says why it does not.
+func (a *app) keep(in *engine.Instance, t costs.Table) (kept bool, why string) {
+	switch {
+	case t.Context != calibrateContext:
+		return false, fmt.Sprintf("not kept: the automatic draft width starts from a table at %d cached positions", calibrateContext)
+	case a.costs.Dir == "":
+		return false, "not kept: there is no cache directory"
+	}
+	if err := a.costs.Save(costs.KeyOf(in.Model, in.Checkpoint.Hash()), t); err != nil {
+		fmt.Fprintln(a.stderr, "warning:", oneLine(err))
+		return false, "not kept: it could not be written"
+	}
+	return true, "kept: the automatic draft width starts from this table"
 }
 
 // curveWidth is the length of the longest bar.
@@ -152,6 +171,7 @@ type calibration struct {
 	Model     string  `json:"model"`
 	Threads   int     `json:"threads"`
 	Context   int     `json:"context"`
+	Kept      bool    `json:"kept"`
 	Bandwidth float64 `json:"bandwidth_gbs"`
 	Int8      float64 `json:"int8_gmacs"`
 	Float32   float64 `json:"f32_gmacs"`
@@ -159,10 +179,10 @@ type calibration struct {
 	Roofline  byRows  `json:"roofline_ms"`
 }
 
-func (a *app) printCalibration(in *engine.Instance, t costs.Table) error {
+func (a *app) printCalibration(in *engine.Instance, t costs.Table, kept bool) error {
 	round := func(v float64) float64 { return math.Round(v/1e6) / 1e3 }
 	err := json.NewEncoder(a.stdout).Encode(calibration{
-		Model: in.Checkpoint.Path(), Threads: in.Device.Threads(), Context: t.Context,
+		Model: in.Checkpoint.Path(), Threads: in.Device.Threads(), Context: t.Context, Kept: kept,
 		Bandwidth: round(t.Limits.Bandwidth), Int8: round(t.Limits.Int8MACs), Float32: round(t.Limits.Float32MACs),
 		Forward: t.Forward, Roofline: t.Roofline,
 	})

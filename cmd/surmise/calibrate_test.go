@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -26,12 +27,13 @@ func ticking(dir string) func(*app) {
 
 func TestCalibratePrintsJSONWithAllRowsAndKeepsTheTable(t *testing.T) {
 	model, dir := checkpointDir(t, false), t.TempDir()
-	r := runApp(context.Background(), "", ticking(dir), "calibrate", "-m", model, "--ctx", "32", "--threads", "2", "--json")
+	r := runApp(context.Background(), "", ticking(dir), "calibrate", "-m", model, "--threads", "2", "--json")
 	require.Equal(t, result{out: r.out}, r)
 	var got struct {
 		Model     string             `json:"model"`
 		Threads   int                `json:"threads"`
 		Context   int                `json:"context"`
+		Kept      bool               `json:"kept"`
 		Bandwidth float64            `json:"bandwidth_gbs"`
 		Int8      float64            `json:"int8_gmacs"`
 		Float32   float64            `json:"f32_gmacs"`
@@ -43,7 +45,8 @@ func TestCalibratePrintsJSONWithAllRowsAndKeepsTheTable(t *testing.T) {
 	require.NoError(t, d.Decode(&got))
 	require.Equal(t, model, got.Model)
 	require.Equal(t, 2, got.Threads)
-	require.Equal(t, 32, got.Context)
+	require.Equal(t, 256, got.Context)
+	require.True(t, got.Kept)
 	require.Positive(t, got.Bandwidth)
 	require.Positive(t, got.Int8)
 	require.Positive(t, got.Float32)
@@ -71,11 +74,37 @@ func TestCalibratePrintsATableAndACurve(t *testing.T) {
 	require.Contains(t, r.out, "0 cached positions")
 	require.Contains(t, r.out, "GB/s read")
 	lines := strings.Split(strings.TrimSpace(r.out), "\n")
-	require.Len(t, lines, 3+1+1+12)
+	require.Len(t, lines, 4+1+1+12)
 	for _, l := range lines[len(lines)-12:] {
 		require.Contains(t, l, "1.00")
 		require.Contains(t, l, "█")
 	}
+}
+
+// A table of another context is printed and leaves the one that widths start from.
+func TestCalibrateKeepsOnlyTheTableOfTheDefaultContext(t *testing.T) {
+	model, dir := checkpointDir(t, false), t.TempDir()
+	calibrate := func(args ...string) result {
+		r := runApp(context.Background(), "", ticking(dir), append([]string{"calibrate", "-m", model}, args...)...)
+		require.Equal(t, statusOK, r.status, r.errors)
+		return r
+	}
+	kept := func() string {
+		files, err := filepath.Glob(filepath.Join(dir, "*"))
+		require.NoError(t, err)
+		require.Len(t, files, 1)
+		data, err := os.ReadFile(files[0])
+		require.NoError(t, err)
+		return string(data)
+	}
+	require.Contains(t, calibrate().out, "\nkept: the automatic draft width starts from this table\n")
+	before := kept()
+	require.Contains(t, calibrate("--ctx", "1").out, "\nnot kept: the automatic draft width starts from a table at 256 cached positions\n")
+	require.Contains(t, calibrate("--ctx", "255", "--json").out, `"kept":false`)
+	require.Equal(t, before, kept())
+	r := runApp(context.Background(), "", ticking("/dev/null/x"), "calibrate", "-m", model)
+	require.Contains(t, r.out, "not kept: it could not be written")
+	require.Contains(t, r.errors, "warning: save costs")
 }
 
 func TestCalibrateRefusesWhatItCannotMeasure(t *testing.T) {
