@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strings"
 
 	"surmise/checkpoint"
 	"surmise/compute"
@@ -23,9 +24,9 @@ type Options struct {
 	ISA string
 }
 
-// ISAFromEnv gives the instruction set the user asks for by SURMISE_CPU, for
-// tests and bug reports.
-func ISAFromEnv() string { return os.Getenv("SURMISE_CPU") }
+// ISAFromEnv gives the instruction set the user asks for by SURMISE_CPU, in any
+// case, for tests and bug reports.
+func ISAFromEnv() string { return strings.ToLower(strings.TrimSpace(os.Getenv("SURMISE_CPU"))) }
 
 // Device runs programs on the processor. It implements compute.Device: one
 // goroutine uses it at a time, and nothing it made may be used after Close.

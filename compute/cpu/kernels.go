@@ -72,19 +72,20 @@ func implementations() []implementation {
 	return append(archImplementations(), implementation{"generic", true, genericKernels})
 }
 
-// selectKernels returns the table of the given name, or the best one for "".
+// selectKernels returns the table of the given name, or the best one for "". The
+// error names SURMISE_CPU, by which users ask for one.
 func selectKernels(name string) (*kernels, error) {
 	var names []string
 	for _, i := range implementations() {
-		if i.available && (name == "" || name == i.name) {
-			return i.table(), nil
+		if !i.available {
+			continue
 		}
-		if i.name == name {
-			return nil, fmt.Errorf("instruction set %q: this processor lacks it", name)
+		if name == "" || name == i.name {
+			return i.table(), nil
 		}
 		names = append(names, i.name)
 	}
-	return nil, fmt.Errorf("instruction set %q: it is not one of %s", name, strings.Join(names, ", "))
+	return nil, fmt.Errorf("instruction set %q (SURMISE_CPU): want one that this processor has, %s, or none for the best", name, strings.Join(names, ", "))
 }
 
 // genericKernels is the table in plain Go, the reference of all others.

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -83,6 +84,18 @@ func TestArenaHandsOutDistinctMemory(t *testing.T) {
 }
 
 func TestISAFromEnv(t *testing.T) {
-	t.Setenv("SURMISE_CPU", "generic")
-	require.Equal(t, "generic", ISAFromEnv())
+	for _, text := range []string{"generic", "Generic", " GENERIC "} {
+		t.Setenv("SURMISE_CPU", text)
+		require.Equal(t, "generic", ISAFromEnv())
+	}
+}
+
+func TestAnInstructionSetThatIsNotThereIsNamedWithThoseThatAre(t *testing.T) {
+	for _, name := range []string{"sse", "mmx"} {
+		_, err := New(Options{ISA: name})
+		require.ErrorContains(t, err, `"`+name+`" (SURMISE_CPU): want one that this processor has, `)
+		for _, i := range implementations() {
+			require.Equal(t, i.available, strings.Contains(err.Error(), i.name), i.name)
+		}
+	}
 }
