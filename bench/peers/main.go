@@ -139,6 +139,9 @@ func (p plan) room() int {
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	p, err := parse(args, stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return nil // parse has printed it
+	}
 	if err != nil {
 		return err
 	}

@@ -132,6 +132,12 @@ func TestWrongFlagsAreRefused(t *testing.T) {
 	}
 }
 
+func TestHelpIsNoError(t *testing.T) {
+	var help bytes.Buffer
+	require.NoError(t, run(context.Background(), []string{"-h"}, io.Discard, &help))
+	require.Contains(t, help.String(), "-python")
+}
+
 func TestProcessorTimeGrowsWithWork(t *testing.T) {
 	start, sum := processorTime(), 0.0
 	for range 1 << 20 {
