@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -93,9 +94,29 @@ type agent struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
 	out    *bufio.Reader
-	errors strings.Builder
+	errors output
 	load   float64 // ms
 	base   int64   // KiB
+}
+
+// output is what a process has written so far; it may be read meanwhile.
+type output struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+// lastLine is the last line written.
+func (o *output) lastLine() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	s := strings.TrimSpace(o.text.String())
+	return s[strings.LastIndexByte(s, '\n')+1:]
 }
 
 // start starts an engine and waits until it has loaded the model.
@@ -130,7 +151,7 @@ func (a *agent) read() (reply, error) {
 	var r reply
 	line, err := a.out.ReadBytes('\n')
 	if err != nil {
-		return r, fmt.Errorf("%s: %w: %s", a.engine.name, err, lastLine(a.errors.String()))
+		return r, fmt.Errorf("%s: %w: %s", a.engine.name, err, a.errors.lastLine())
 	}
 	if err := json.Unmarshal(line, &r); err != nil {
 		return r, fmt.Errorf("%s: reply %.80q: %w", a.engine.name, line, err)
@@ -141,11 +162,6 @@ func (a *agent) read() (reply, error) {
 	return r, nil
 }
 
-func lastLine(s string) string {
-	s = strings.TrimSpace(s)
-	return s[strings.LastIndexByte(s, '\n')+1:]
-}
-
 // do has a request done.
 func (a *agent) do(q request) (reply, error) {
 	line, err := json.Marshal(q)
@@ -153,7 +169,7 @@ func (a *agent) do(q request) (reply, error) {
 		return reply{}, err
 	}
 	if _, err := a.in.Write(append(line, '\n')); err != nil {
-		return reply{}, fmt.Errorf("%s: %w: %s", a.engine.name, err, lastLine(a.errors.String()))
+		return reply{}, fmt.Errorf("%s: %w: %s", a.engine.name, err, a.errors.lastLine())
 	}
 	return a.read()
 }
@@ -184,7 +200,7 @@ func statusKiB(path, field string) int64 {
 func (a *agent) stop() error {
 	a.in.Close()
 	if err := a.cmd.Wait(); err != nil {
-		return fmt.Errorf("%s: %w: %s", a.engine.name, err, lastLine(a.errors.String()))
+		return fmt.Errorf("%s: %w: %s", a.engine.name, err, a.errors.lastLine())
 	}
 	return nil
 }
