@@ -86,6 +86,7 @@ func (a *app) root() *cobra.Command {
 		Use:           "surmise",
 		Short:         "Generate text from checkpoints, speculating ahead",
 		Long:          "surmise generates text from Hugging Face and GGUF checkpoints. Drafters surmise the next tokens,\nthe model confirms them in blocks; the text is the same as without them.",
+		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
