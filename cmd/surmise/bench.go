@@ -95,6 +95,9 @@ func (a *app) bench(cmd *cobra.Command, f *benchFlags) error {
 	if err != nil {
 		return err
 	}
+	if err := errors.Join(f.output.check(), checkOut(f.journal)); err != nil {
+		return err
+	}
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
 	in, err := a.open(&f.model)

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -381,22 +382,59 @@ func TestPairPredictsMeasuresAndAdvises(t *testing.T) {
 	require.Contains(t, r.out, "hidden_size is 64")
 }
 
-func TestAPageThatCannotBeWrittenCostsNoMeasurements(t *testing.T) {
-	page := filepath.Join(t.TempDir(), "missing", "page.html")
-	r := surmise(t, "", "bench", "-m", checkpointDir(t, false), "--data", questions(t), "-n", "4", "--curve-time", "0", "--html", page)
-	require.Equal(t, statusFailure, r.status)
-	require.Contains(t, r.errors, "write "+page)
-	require.Contains(t, r.out, "prompt-lookup k=auto")
-
-	args := []string{
-		"pair", "-m", checkpointDir(t, false), "--data", questions(t), "-n", "12", "--ignore-eos", "--draft-kind", "prompt-lookup",
-		"--draft-block-size", "2", "--ctx", "256", "--curve-time", "50ms", "--html", page,
+func TestOutputThatCannotBeWrittenIsNoticedBeforeAnythingIsMeasured(t *testing.T) {
+	dir, data, tmp := checkpointDir(t, false), questions(t), t.TempDir()
+	path := filepath.Join(tmp, "rec.jsonl")
+	r := surmise(t, "", "record", "--out", path, "-m", dir, "--data", data, "-n", "4", "--curve-time", "0")
+	require.Equal(t, statusOK, r.status, r.errors)
+	missing, folder := filepath.Join(tmp, "missing", "file"), filepath.Join(tmp, "folder")
+	require.NoError(t, os.Mkdir(folder, 0o700))
+	// Opening the target would say that it is used.
+	inside := func(a *app) {
+		a.family = &family{files: os.DirFS(filepath.Dir(dir)), about: "a tiny model", target: filepath.Base(dir)}
 	}
-	for _, output := range []string{"--json=false", "--json"} {
-		r = surmise(t, "", append(args, output)...)
-		require.Equal(t, statusFailure, r.status)
-		require.Contains(t, r.errors, "write "+page)
-		require.Contains(t, r.out, "prompt-lookup")
+	for _, args := range [][]string{
+		{"bench", "--data", data, "--html"},
+		{"bench", "--data", data, "--out"},
+		{"record", "--data", data, "--out"},
+		{"replay", "--recording", path, "--html"},
+		{"replay", "--recording", path, "--out"},
+		{"pair", "--data", data, "--draft-kind", "prompt-lookup", "--html"},
+	} {
+		for out, want := range map[string]string{missing: "no such file or directory", folder: "not a regular file"} {
+			r := runApp(t.Context(), "", inside, append(args, out)...)
+			require.Equal(t, result{status: statusFailure, errors: fmt.Sprintf("surmise: %s %s: %s\n", args[len(args)-1], out, want)}, r)
+		}
+	}
+	entries, err := os.ReadDir(tmp)
+	require.NoError(t, err)
+	require.Len(t, entries, 2, "trying leaves nothing behind")
+}
+
+func TestAPageThatCannotBeWrittenInTheEndCostsNoMeasurements(t *testing.T) {
+	dir := checkpointDir(t, false)
+	for _, args := range [][]string{
+		{"bench", "-m", dir, "--data", questions(t), "-n", "4", "--curve-time", "0"},
+		{
+			"pair", "-m", dir, "--data", questions(t), "-n", "12", "--ignore-eos", "--draft-kind", "prompt-lookup",
+			"--draft-block-size", "2", "--ctx", "256", "--curve-time", "50ms",
+		},
+	} {
+		for _, output := range []string{"--json=false", "--json"} {
+			folder := filepath.Join(t.TempDir(), "folder")
+			require.NoError(t, os.Mkdir(folder, 0o700))
+			page, now := filepath.Join(folder, "page.html"), time.Unix(0, 0)
+			r := runApp(t.Context(), "", func(a *app) {
+				a.now = func() time.Time { // the folder goes when the first time is taken
+					_ = os.Remove(folder)
+					now = now.Add(time.Millisecond)
+					return now
+				}
+			}, append(args, output, "--html", page)...)
+			require.Equal(t, statusFailure, r.status)
+			require.Contains(t, r.errors, "write "+page)
+			require.Contains(t, r.out, "prompt-lookup")
+		}
 	}
 }
 
@@ -444,7 +482,7 @@ func TestBadExperimentsNameTheThingAndTheFix(t *testing.T) {
 		{[]string{"record", "-m", dir, "--out", "x", "--concurrency", "3"}, 2, []string{"--base-url"}},
 		{[]string{"record", "-m", dir, "--out", "x", "--base-url", "http://h/v1", "--model-name", "m", "--hidden-layers", "1"}, 2, []string{"hidden states"}},
 		{[]string{"record", "-m", dir, "--out", garbage}, 1, []string{garbage, "format"}},
-		{[]string{"record", "-m", dir, "--out", "/nonexistent/x", "--hidden-layers", "9", "--curve-time", "0"}, 1, []string{"hidden_layers"}},
+		{[]string{"record", "-m", dir, "--out", filepath.Join(t.TempDir(), "x"), "--hidden-layers", "9", "--curve-time", "0"}, 1, []string{"hidden_layers"}},
 		{[]string{"replay"}, 2, []string{"--recording FILE"}},
 		{[]string{"replay", "--recording", garbage}, 1, []string{"format"}},
 		{[]string{"replay", "--recording", "x", "--shard", "4/4"}, 2, []string{`--shard "4/4"`, "0/4"}},

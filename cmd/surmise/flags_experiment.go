@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -18,7 +15,6 @@ import (
 
 	"surmise/bench"
 	"surmise/bench/prompts"
-	"surmise/bench/report"
 	"surmise/checkpoint"
 	"surmise/drafter"
 	"surmise/engine"
@@ -239,30 +235,6 @@ func (f *draftFlags) check(otherwise float64) error {
 	return nil
 }
 
-// outputFlags say where results go.
-type outputFlags struct {
-	json bool
-	html string
-}
-
-func (f *outputFlags) add(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object instead of a table")
-	cmd.Flags().StringVar(&f.html, "html", "", "write the report as a web page to this file too")
-}
-
-// write prints a report and writes its page.
-func (a *app) write(r *report.Report, f *outputFlags) error {
-	var page error
-	if f.html != "" {
-		// What was measured is printed even if the page cannot be written.
-		page = writeFile(f.html, r.HTML)
-	}
-	if f.json {
-		return errors.Join(page, r.JSON(a.stdout))
-	}
-	return errors.Join(page, r.Table(a.stdout))
-}
-
 // curveRows are the numbers of rows that experiments measure: densest where
 // widths are usual.
 var curveRows = []int{1, 2, 3, 4, 5, 6, 7, 9, 11, 13, 17, 24, 33, 64}
@@ -329,28 +301,4 @@ func flagsOf(cmd *cobra.Command) []string {
 		out = append(out, "--"+f.Name+"="+f.Value.String())
 	})
 	return out
-}
-
-// writeFile writes a file through a function; a reader sees all of it or none.
-func writeFile(path string, write func(io.Writer) error) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".surmise-*")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(f.Name())
-		}
-	}()
-	err = write(f)
-	if e := f.Chmod(0o644); err == nil {
-		err = e
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return os.Rename(f.Name(), path)
 }

@@ -96,6 +96,9 @@ func (a *app) pair(cmd *cobra.Command, f *pairFlags) error {
 	if err != nil {
 		return err
 	}
+	if err := f.output.check(); err != nil {
+		return err
+	}
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
 	var reports []*pair.Report

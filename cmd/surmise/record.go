@@ -85,6 +85,9 @@ func (a *app) record(cmd *cobra.Command, f *recordFlags) error {
 	if err != nil {
 		return err
 	}
+	if err := checkOut(f.out); err != nil {
+		return err
+	}
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
 	if f.server.url != "" {

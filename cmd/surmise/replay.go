@@ -81,6 +81,9 @@ func (a *app) replay(cmd *cobra.Command, f *replayFlags) error {
 	if err != nil {
 		return usage(err)
 	}
+	if err := errors.Join(f.output.check(), checkOut(f.journal)); err != nil {
+		return err
+	}
 	rec, err := recording.Open(f.recording)
 	if err != nil {
 		return err
