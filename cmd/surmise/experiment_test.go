@@ -476,6 +476,7 @@ func TestBadExperimentsNameTheThingAndTheFix(t *testing.T) {
 		{[]string{"bench", "-m", dir, "--ctx", "16"}, 1, []string{"no question was answered"}},
 		{[]string{"record", "-m", dir}, 2, []string{"--out FILE"}},
 		{[]string{"record", "-m", dir, "--out", "x", "--base-url", "http://h/v1"}, 2, []string{"--model-name"}},
+		{[]string{"record", "--out", "x", "--base-url", "http://h/v1", "--model-name", "m"}, 2, []string{"--model PATH"}},
 		{[]string{"record", "-m", dir, "--out", "x", "--base-url", "host:8000/v1", "--model-name", "m"}, 2, []string{`--base-url "host:8000/v1"`, "http:// or https://"}},
 		{[]string{"record", "-m", dir, "--out", "x", "--base-url", "10.0.0.1:8000", "--model-name", "m"}, 2, []string{`--base-url "10.0.0.1:8000"`}},
 		{[]string{"record", "-m", dir, "--out", "x", "--base-url", "http://:8000/v1", "--model-name", "m"}, 2, []string{`--base-url "http://:8000/v1"`}},

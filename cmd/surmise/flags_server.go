@@ -39,6 +39,8 @@ func (f *serverFlags) check(cmd *cobra.Command) error {
 		return usage(fmt.Errorf("--base-url %q: want an address that begins with http:// or https://, as in http://host:8000/v1", f.url))
 	case f.model == "":
 		return usage(errors.New("no model: say --model-name NAME, the model's name at the server"))
+	case !cmd.Flags().Changed("model"):
+		return usage(errors.New("no tokenizer: with --base-url say --model PATH too, the checkpoint that the server serves or a folder of its tokenizer files"))
 	case f.concurrency < 1 || f.concurrency > 1024:
 		return usage(errors.New("--concurrency: want 1 to 1024"))
 	case f.attempts < 1 || f.attempts > 100:
