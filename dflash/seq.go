@@ -45,9 +45,10 @@ func (d *Drafter) Open(o drafter.Opening) (drafter.Seq, error) {
 	return s, nil
 }
 
-// Fork copies the context, which is shared until one of the two goes on.
+// Fork copies the context, which is shared until one of the two goes on. What is
+// owed is made before, since both would make it in the same place.
 func (s *seq) Fork() (drafter.Seq, error) {
-	track, err := s.Track.Fork()
+	track, err := s.Track.Fork(s.settle)
 	if err != nil {
 		return nil, fmt.Errorf("fork a %s sequence: %w", Name, err)
 	}
@@ -56,14 +57,17 @@ func (s *seq) Fork() (drafter.Seq, error) {
 
 // Close offers the context to later sequences with the same beginning.
 func (s *seq) Close() error {
-	s.Track.Close(func() error {
-		s.d.net.begin()
-		if err := s.d.net.settle(s); err != nil {
-			return err
-		}
-		return s.d.net.context()
-	})
+	s.Track.Close(s.settle)
 	return nil
+}
+
+// settle makes what is owed.
+func (s *seq) settle() error {
+	s.d.net.begin()
+	if err := s.d.net.settle(s); err != nil {
+		return err
+	}
+	return s.d.net.context()
 }
 
 // Observe takes in the hidden states of the committed tokens.

@@ -110,7 +110,14 @@ func (t *Track) giveUp(positions int) {
 }
 
 // Fork copies the track; what is cached is shared until one of the two goes on.
-func (t *Track) Fork() (Track, error) {
+// What is owed is made before by settle: places of the cache that are taken already
+// are shared too, and not to be written by both.
+func (t *Track) Fork(settle func() error) (Track, error) {
+	if !t.Lost && t.Owed() > 0 {
+		if err := settle(); err != nil {
+			return Track{}, err
+		}
+	}
 	c := *t
 	if !t.Lost {
 		var err error
