@@ -6,8 +6,7 @@ A drafter that fills a block in one pass cannot know which tokens will be drawn 
 propose from one distribution only: at best from what the target says there, averaged over the continuations in which
 the slot is reached. Here the target itself draws those continuations, each weighted by the probability that the
 proposals before are accepted, and proposals are made from the average with the target's own noise, on the streams of
-eval.py. A power of the average (--sharpen) that favours its likeliest token can do a little better than the average
-itself, as a bet. Greedily there is nothing to average, and no such bound below the block.
+eval.py. A power of the average (--sharpen) favours its likeliest token, a bet that may do better. Greedily there is nothing to average, and no such bound below the block.
 """
 
 import argparse

@@ -17,7 +17,7 @@ def arguments(description, **defaults):
     p.add_argument("--target", required=True, help="work/target.pt or a Hugging Face directory")
     p.add_argument("--data", required=True, help="directory with train.npy (1-D array of the target's token ids)")
     p.add_argument("--samples", help="1-D array of token ids that the target wrote itself (sample.py)")
-    p.add_argument("--share", type=float, default=0.6, help="share of samples in every batch")
+    p.add_argument("--share", type=float, default=0.5, help="share of samples in every batch")
     p.add_argument("--features", help="directory made by features.py, instead of running the target on --data and --samples")
     p.add_argument("--init", help="start from this exported drafter instead of from random weights")
     p.add_argument("--work", required=True, help="checkpoint directory")

@@ -1,8 +1,8 @@
 """Keeps on disk what the frozen target computes for its drafters, so that they can train without running it.
 
-    python features.py --target PATH --data DIR --out DIR [--samples samples.npy] [--tokens 1200000]
+    python features.py --target PATH --data DIR --out DIR [--samples samples.npy] [--tokens 2000000]
 
-For a small drafter the target's forward pass is the dearest part of a step, and every drafter, and every epoch, needs
+For a small drafter the target's forward pass is half of a step or more, and every drafter, and every epoch, needs
 the same of it: the final hidden of each position (its head gives the distribution to learn) and the outputs of the
 tapped layers. They are stored in f16 beside their tokens, as rows of 256 and, a tenth as many tokens, of 1,024: 2 KB per
 token for the demo target. train_draft.py, train_mtp.py and train_dflash.py read them with --features DIR.
@@ -104,10 +104,10 @@ def main():
     p.add_argument("--target", required=True, help="work/target.pt or a Hugging Face directory")
     p.add_argument("--data", required=True, help="directory with train.npy")
     p.add_argument("--samples", help="what the target wrote itself (sample.py)")
-    p.add_argument("--share", type=float, default=0.6, help="share of samples")
+    p.add_argument("--share", type=float, default=0.35, help="share of samples")
     p.add_argument("--out", required=True)
     p.add_argument("--taps", help="comma-separated target layers for DFlash")
-    p.add_argument("--tokens", type=int, default=1_200_000)
+    p.add_argument("--tokens", type=int, default=2_000_000)
     p.add_argument("--seed", type=int, default=11)
     args = p.parse_args()
     os.makedirs(args.out, exist_ok=True)

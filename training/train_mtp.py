@@ -1,6 +1,6 @@
 """Trains a multi-token-prediction head for a frozen target, chained to a depth of 4.
 
-    python train_mtp.py --target PATH --data DIR --work DIR --out DIR [--samples samples.npy] [--ffn N]
+    python train_mtp.py --target PATH --data DIR --work DIR --out DIR [--samples samples.npy | --features DIR] [--ffn N]
 
 PATH is a Hugging Face directory (or the demo's target.pt). DIR/train.npy is a 1-D array of the target's own token ids
 (uint16 or uint32) of text like that which will be generated, millions of tokens; sample.py adds the target's own
@@ -36,7 +36,7 @@ def loss_on(head, target, x, h, depth, share, seed, step):
 
 def main():
     """Entry point."""
-    p = drafting.arguments(__doc__, steps=2000, lr=3e-3, matrix_lr=6e-3, seed=2)
+    p = drafting.arguments(__doc__, steps=1000, lr=3e-3, matrix_lr=6e-3, seed=2)
     p.add_argument("--ffn", type=int, default=0, help="MLP width of the head (default: 512 for the demo, else the target's)")
     p.add_argument("--depth", type=int, default=family.MTP_DEPTH)
     p.add_argument("--positions", type=float, default=0.33, help="share of the positions that enter the loss")
