@@ -19,6 +19,8 @@ const (
 	// Unsure: the drafter's own confidence in its first token is too low to pay.
 	// Kinds that know their confidence have a rule for it.
 	Unsure Reason = "unsure"
+	// Beams: the request searches beams.
+	Beams Reason = "beam_search"
 	// Failed: the drafter failed on this sequence and was dropped from it.
 	Failed Reason = "failed"
 )
@@ -28,6 +30,7 @@ func CommonRules() []Rule {
 	return []Rule{
 		{string(NothingLeft), "the output limit or the context leaves room for one token only", "there is nothing left to generate that a proposal could speed up"},
 		{string(Unprofitable), "the width policy gave the row no slots", "drafting costs more than it is expected to save in this batch"},
+		{string(Beams), "the request is a beam search", "its rows choose among candidates and draw no token that a proposal could equal"},
 		{string(Failed), "the drafter failed on this sequence", "the drafter was dropped from the sequence, which goes on without it"},
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"surmise/drafter"
 	"surmise/kvcache"
 	"surmise/sampler"
 	"surmise/sampler/stop"
@@ -15,7 +16,7 @@ import (
 // Beam answers a request by beam search and sends the events of its n best
 // hypotheses, best first, as samples 0 to n−1; fewer if fewer were found. Beams
 // are rows of rounds without proposals over forked sequences; a request's
-// drafter is not asked. With one beam the answer is that of greedy decoding.
+// drafter is not asked, and declines every round. With one beam the answer is that of greedy decoding.
 //
 // A hypothesis that ends within the best of its group is set aside, with its
 // score; a group is done when it has set aside as many as it has beams and none
@@ -204,7 +205,14 @@ func (s *search) round(ctx context.Context) error {
 		}
 	}
 	s.timings.Draft.Round(0, 0)
-	return s.verify(ctx, s.rows...)
+	if d := s.request.Drafter; d != nil {
+		s.engine.declined(&s.timings, d.Contract().Kind, drafter.Beams)
+	}
+	err := s.verify(ctx, s.rows...)
+	cost := s.engine.verifier.Cost()
+	s.timings.Draft.Verify += cost.Verify
+	s.timings.Draft.Sample += cost.Sample
+	return err
 }
 
 func (s *search) verify(ctx context.Context, rows ...*verify.Row) error {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"surmise/drafter"
+	"surmise/drafter/draftertest"
 	"surmise/engine"
 	"surmise/sampler"
 	"surmise/verify/verifytest"
@@ -141,4 +143,18 @@ func TestBeamSearchOfABadRequestIsRefused(t *testing.T) {
 	require.ErrorContains(t, e.Beam(context.Background(), r), "beam_groups")
 	r.Params.BeamGroups = 1
 	require.ErrorContains(t, e.Add(context.Background(), r), "Beam runs a beam search")
+}
+
+// A drafter that is given to a beam search is not asked, and every round says so.
+func TestBeamsDeclineTheirDrafterByName(t *testing.T) {
+	counters := drafter.NewCounters()
+	e := hashEngine(t, verifytest.Options{}, engine.Options{Counters: counters})
+	oracle := &draftertest.Oracle{}
+	require.NoError(t, oracle.Bind(e.Target()))
+	r := engine.Request{Prompt: prompt(1, 20), Params: params(0, 1, 12), Drafter: oracle}
+	r.Params.Beams = 3
+	timings := beam(t, e, r)[0].Finish.Timings
+	require.Equal(t, []engine.Declined{{Reason: drafter.Beams, Rounds: timings.Draft.Rounds}}, timings.Declines)
+	require.Equal(t, timings.Draft.Rounds, counters.Declines(oracle.Contract().Kind)[drafter.Beams])
+	require.True(t, oracle.Contract().Allows(drafter.Beams))
 }

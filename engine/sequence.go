@@ -243,10 +243,13 @@ func (s *sequence) count(cost drafter.Cost) {
 	}
 }
 
-func (s *sequence) declined(why drafter.Reason) {
-	s.timings.declined(why)
-	if c := s.engine.opts.Counters; c != nil {
-		c.Decline(s.kind, why)
+func (s *sequence) declined(why drafter.Reason) { s.engine.declined(&s.timings, s.kind, why) }
+
+// declined counts a round in which a kind proposed nothing.
+func (e *Engine) declined(t *Timings, kind string, why drafter.Reason) {
+	t.declined(why)
+	if c := e.opts.Counters; c != nil {
+		c.Decline(kind, why)
 	}
 }
 
