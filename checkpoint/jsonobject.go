@@ -69,6 +69,20 @@ func (o jsonObject) int(key string, lo, hi, absent int) int {
 	return n
 }
 
+// integers returns a list of integers; null is none.
+func (o jsonObject) integers(key string) []int64 {
+	list := member[[]*int64](o, key, "a list of integers", nil)
+	out := make([]int64, len(list))
+	for i, n := range list {
+		if n == nil {
+			o.bad(key, "a list of integers")
+			return nil
+		}
+		out[i] = *n
+	}
+	return out
+}
+
 // parseInt reads a JSON number that is an integer of at most 53 bits.
 func parseInt(raw []byte) (int, bool) {
 	f, err := strconv.ParseFloat(string(raw), 64)

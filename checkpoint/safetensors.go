@@ -87,26 +87,32 @@ func checkGaps(spans []span, start, end int) error {
 
 // cutArray checks one header entry and slices the mapping.
 func cutArray(m *mapping, headerSize int, name string, value json.RawMessage) (*storedArray, span, error) {
-	var entry struct {
-		Dtype   string  `json:"dtype"`
-		Shape   []int64 `json:"shape"`
-		Offsets []int64 `json:"data_offsets"`
+	// A map, since a struct's fields would also take "Dtype" or "shaPe".
+	entry := jsonObject{problems: &problems{}}
+	if err := json.Unmarshal(value, &entry.members); err != nil {
+		return nil, span{}, fmt.Errorf("is %.60s, expected {dtype, shape, data_offsets}", value)
 	}
-	if err := json.Unmarshal(value, &entry); err != nil {
-		return nil, span{}, fmt.Errorf("expected {dtype, shape, data_offsets}: %w", err)
+	dtype, dims, offsets := entry.string("dtype", ""), entry.integers("shape"), entry.integers("data_offsets")
+	for _, key := range []string{"dtype", "shape", "data_offsets"} {
+		if !entry.has(key) {
+			entry.add("has no %s, expected {dtype, shape, data_offsets}", key)
+		}
+	}
+	if entry.first != nil {
+		return nil, span{}, entry.first
 	}
 	if name == "" || !utf8.ValidString(name) {
 		return nil, span{}, errors.New("the name is not text")
 	}
-	size, ok := dtypeSizes[entry.Dtype]
+	size, ok := dtypeSizes[dtype]
 	if !ok {
-		return nil, span{}, fmt.Errorf("unknown dtype %q", entry.Dtype)
+		return nil, span{}, fmt.Errorf("unknown dtype %q", dtype)
 	}
-	if len(entry.Shape) > safetensorsMaxDims {
-		return nil, span{}, fmt.Errorf("has %d dimensions, at most %d are allowed", len(entry.Shape), safetensorsMaxDims)
+	if len(dims) > safetensorsMaxDims {
+		return nil, span{}, fmt.Errorf("has %d dimensions, at most %d are allowed", len(dims), safetensorsMaxDims)
 	}
-	shape := make([]int, len(entry.Shape))
-	for i, d := range entry.Shape {
+	shape := make([]int, len(dims))
+	for i, d := range dims {
 		if d < 0 || d > math.MaxInt/2 {
 			return nil, span{}, fmt.Errorf("has a dimension of %d", d)
 		}
@@ -117,20 +123,20 @@ func cutArray(m *mapping, headerSize int, name string, value json.RawMessage) (*
 		return nil, span{}, err
 	}
 	if n := rows * cols; n > math.MaxInt/size {
-		return nil, span{}, fmt.Errorf("shape %v of %s overflows", shape, entry.Dtype)
+		return nil, span{}, fmt.Errorf("shape %v of %s overflows", shape, dtype)
 	}
-	if len(entry.Offsets) != 2 {
-		return nil, span{}, fmt.Errorf("has %d data_offsets, expected begin and end", len(entry.Offsets))
+	if len(offsets) != 2 {
+		return nil, span{}, fmt.Errorf("has %d data_offsets, expected begin and end", len(offsets))
 	}
-	begin, end, room := entry.Offsets[0], entry.Offsets[1], int64(len(m.data)-headerSize)
+	begin, end, room := offsets[0], offsets[1], int64(len(m.data)-headerSize)
 	if begin < 0 || begin > end || end > room {
 		return nil, span{}, fmt.Errorf("data_offsets %d to %d do not lie in the file's %d bytes of data: it is truncated or damaged", begin, end, room)
 	}
 	if want := int64(rows * cols * size); end-begin != want {
-		return nil, span{}, fmt.Errorf("shape %v of %s needs %d bytes, data_offsets give %d", shape, entry.Dtype, want, end-begin)
+		return nil, span{}, fmt.Errorf("shape %v of %s needs %d bytes, data_offsets give %d", shape, dtype, want, end-begin)
 	}
 	from, to := headerSize+int(begin), headerSize+int(end)
-	return &storedArray{name, entry.Dtype, shape, m.data[from:to:to], m}, span{name, from, to}, nil
+	return &storedArray{name, dtype, shape, m.data[from:to:to], m}, span{name, from, to}, nil
 }
 
 // eachMember calls visit for every member of a JSON object. Unlike
