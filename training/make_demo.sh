@@ -14,7 +14,7 @@ export MALLOC_MMAP_THRESHOLD_=2000000000 MALLOC_TRIM_THRESHOLD_=8000000000 MALLO
 # Threads that wait must not spin where other work shares the cores.
 export OMP_WAIT_POLICY=PASSIVE GOMP_SPINCOUNT=0
 
-# STEPS=20 tries every stage with that many steps and little data.
+# STEPS=20 tries every stage with that many steps and little data: give it a WORK of its own.
 steps=${STEPS:+--steps $STEPS} tokens=${STEPS:+--tokens 40000}
 
 run() { "$PYTHON" -u "$here/$1" "${@:2}"; }

@@ -46,7 +46,7 @@ def loss_on(drafter, target, x, h, taps, anchors, mask_embedding, seed, step):
 
 def main():
     """Entry point."""
-    p = drafting.arguments(__doc__, steps=1500, lr=3e-3, matrix_lr=6e-3, seed=3)
+    p = drafting.arguments(__doc__, steps=1300, lr=3e-3, matrix_lr=6e-3, seed=3)
     p.add_argument("--mask-token", type=int, help="default: <|mask|> of data/meta.json")
     p.add_argument("--taps", help="comma-separated target layers")
     p.add_argument("--block", type=int, default=family.BLOCK)

@@ -49,7 +49,7 @@ def main():
     p = argparse.ArgumentParser()
     p.add_argument("--data", required=True)
     p.add_argument("--work", required=True)
-    p.add_argument("--steps", type=int, default=2000)
+    p.add_argument("--steps", type=int, default=1600)
     p.add_argument("--chunks", type=int, default=4, help="chunks of 1,024 tokens per step")
     p.add_argument("--lr", type=float, default=4e-3, help="AdamW: embeddings and norms")
     p.add_argument("--matrix-lr", type=float, default=6e-3, help="Muon: everything else")
