@@ -153,15 +153,16 @@ func (a *Auto) spend(cost Cost, gained int) {
 	if worked != nil && alone {
 		// What the drafting really took is paid, as far as it was not an accident of
 		// the machine. A prompt the drafter had to read first is not its fault.
-		paid := took
+		plain := a.costs.Verify(a.round.base)
+		usual := plain // of a kind that has hardly been asked, whose memory is cold
 		if worked.draft.known() {
-			paid = min(took, 4*(worked.draft.at(float64(worked.deepest))+worked.draft.debt(worked.owed)))
+			usual = 4 * (worked.draft.at(float64(worked.deepest)) + worked.draft.debt(worked.owed))
 		}
+		paid := min(took, usual)
 		if begun {
 			paid = max(0, paid-worked.draft.debt(worked.owed))
 		}
 		worked.draft.learn(worked.deepest, worked.owed, took)
-		plain := a.costs.Verify(a.round.base)
 		wide := a.costs.Verify(max(cost.Tokens, 1))
 		paid += clamp(cost.Verify.Seconds(), 0.5*wide, 2*wide) - plain - float64(gained)*plain/float64(max(len(a.round.rows), 1))
 		worked.account -= paid

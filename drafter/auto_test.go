@@ -253,6 +253,27 @@ func TestGivenStallsThenAutoNeitherGetsStuckNorLoses(t *testing.T) {
 	}
 }
 
+// The first time a drafter is asked its memory is cold; what that takes is no
+// reason not to ask again.
+func TestGivenASlowFirstDraftThenAutoStillFindsThatDraftingPays(t *testing.T) {
+	for seed := range uint64(20) {
+		first := true
+		w := simulated{verify: curve(0.2), chance: always(0.95), rng: rand.New(rand.NewPCG(seed, 8))}
+		w.draft = func(steps int) time.Duration {
+			d := costly(0.2)(steps)
+			if first && steps > 0 {
+				first = false
+				d *= 40
+			}
+			return d
+		}
+		auto := drafter.NewAuto(drafter.NewCosts(table(w.verify)), drafter.MaxWidth)
+		w.run(auto, 1, 64)
+		spent, plain := w.run(auto, 1, 256)
+		require.Less(t, spent.Seconds(), 0.8*plain.Seconds(), "seed %d", seed)
+	}
+}
+
 func TestDecidingAllocatesNothing(t *testing.T) {
 	w := simulated{verify: curve(0.1), draft: costly(0.1), chance: always(0.6), rng: rand.New(rand.NewPCG(1, 1))}
 	auto := drafter.NewAuto(drafter.NewCosts(table(w.verify)), drafter.MaxWidth)

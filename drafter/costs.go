@@ -141,6 +141,7 @@ type draftCost struct {
 	steps line
 	each  float64 // seconds per owed position
 	owing bool    // each was measured
+	begun bool    // was at work before
 }
 
 // known is false until the kind has drafted once without a debt.
@@ -163,9 +164,14 @@ func (d *draftCost) debt(owed int) float64 {
 	return d.each * float64(owed)
 }
 
-// learn takes the seconds that drafting took. A time far from what is expected is
-// an accident of the machine and counts as a moderate one.
+// learn takes the seconds that drafting took. The first time says nothing of those
+// to come, since memory is touched and buffers grow. A time far from what is
+// expected is an accident of the machine and counts as a moderate one.
 func (d *draftCost) learn(steps, owed int, took float64) {
+	if !d.begun {
+		d.begun = true
+		return
+	}
 	if owed > smallDebt {
 		each := max(took-d.at(float64(steps)), 0) / float64(owed)
 		if !d.known() {
