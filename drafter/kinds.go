@@ -48,6 +48,8 @@ type Kind struct {
 	// OptionalCheckpoint that it may, and else uses a part of the target's. A
 	// kind with neither takes no draft model.
 	NeedsCheckpoint, OptionalCheckpoint bool
+	// Options are the names of the settings the kind knows.
+	Options []string
 	// New makes a drafter. It is not bound yet.
 	New func(Config) (Drafter, error)
 }

@@ -44,3 +44,35 @@ func TestFurtherDraftersAreOpenedForATarget(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 }
+
+func TestADraftOptionGoesOnlyToKindsThatKnowIt(t *testing.T) {
+	all, err := kinds.All()
+	require.NoError(t, err)
+	b := engine.Basis{Target: hashTarget(t, verifytest.Options{})}
+	open := func(options map[string]string) error {
+		d, err := engine.OpenDraft(all, engine.DraftSetup{Kind: "prompt-lookup", Options: options}, b, nil)
+		if err == nil {
+			require.NoError(t, d.Close())
+		}
+		return err
+	}
+	given := map[string]string{"noise": "off", "quantize": "q8_0"}
+	require.NoError(t, open(given), "options of other kinds mean nothing to prompt lookup")
+	require.Len(t, given, 2, "the setup is left as it was")
+	require.ErrorContains(t, open(map[string]string{"min-match": "x"}), "min-match", "its own are read")
+	require.ErrorContains(t, open(map[string]string{"loudness": "3"}), `unknown draft option "loudness"`)
+}
+
+// What a kind lists is what its constructor reads.
+func TestKindsKnowTheOptionsTheyList(t *testing.T) {
+	all, err := kinds.All()
+	require.NoError(t, err)
+	for name, want := range map[string][]string{
+		"prompt-lookup": {"max-width", "min-match"}, "full-model": {"noise", "quantize"},
+		"mtp": {"hidden", "noise", "quantize"}, "dflash": {"noise", "quantize"}, "cascade": {"noise", "quantize"},
+	} {
+		k, err := all.Find(name)
+		require.NoError(t, err)
+		require.ElementsMatch(t, want, k.Options, name)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -66,7 +67,8 @@ type DraftSetup struct {
 	FS    fs.FS
 	// BlockSize caps proposals: 1..64, or "auto" (also if empty).
 	BlockSize string
-	// Options are settings of the kind by name.
+	// Options are settings by name. Each is handed to a kind that knows it and
+	// means nothing to others; one that no kind knows is an error.
 	Options map[string]string
 	// Optional turns a drafter that cannot be opened into a warning.
 	Optional bool
@@ -152,6 +154,9 @@ func (s Setup) parse() (settings, error) {
 }
 
 func (d DraftSetup) check(kinds *drafter.Kinds) error {
+	if err := d.checkOptions(kinds); err != nil {
+		return err
+	}
 	switch d.Kind {
 	case "", Auto:
 		return nil
@@ -171,6 +176,34 @@ func (d DraftSetup) check(kinds *drafter.Kinds) error {
 		return fmt.Errorf("draft kind %s needs a draft model", d.Kind)
 	}
 	return nil
+}
+
+// checkOptions finds a setting that no kind knows.
+func (d DraftSetup) checkOptions(kinds *drafter.Kinds) error {
+	if len(d.Options) == 0 {
+		return nil
+	}
+	var known []string
+	for _, name := range kinds.Names()[1:] {
+		if k, err := kinds.Find(name); err == nil {
+			known = append(known, k.Options...)
+		}
+	}
+	slices.Sort(known)
+	known = slices.Compact(known)
+	for name := range d.Options {
+		if !slices.Contains(known, name) {
+			return fmt.Errorf("unknown draft option %q: want one of %s", name, strings.Join(known, ", "))
+		}
+	}
+	return nil
+}
+
+// optionsOf are the settings that a kind knows.
+func (d DraftSetup) optionsOf(k drafter.Kind) map[string]string {
+	out := maps.Clone(d.Options)
+	maps.DeleteFunc(out, func(name, _ string) bool { return !slices.Contains(k.Options, name) })
+	return out
 }
 
 // Open puts an engine together. On error everything opened is closed again.
@@ -284,7 +317,7 @@ func (in *Instance) bindDrafter(s Setup, target model.Target) error {
 	if !k.NeedsCheckpoint && !k.OptionalCheckpoint && in.Draft != nil {
 		return fmt.Errorf("draft kind %s takes no draft model, got %s", kind, in.Draft.Path())
 	}
-	d, err := k.New(drafter.Config{Device: in.Device, Checkpoint: in.Draft, Target: in.Checkpoint, Options: s.Draft.Options})
+	d, err := k.New(drafter.Config{Device: in.Device, Checkpoint: in.Draft, Target: in.Checkpoint, Options: s.Draft.optionsOf(k)})
 	if err != nil {
 		return fmt.Errorf("open the drafter: %w", err)
 	}

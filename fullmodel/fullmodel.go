@@ -50,7 +50,7 @@ func Contract() drafter.Contract {
 // Kind registers the drafter. Options of the configuration: "quantize" (as
 // model.ParseQuantize), "noise" ("shared" or "off").
 func Kind() drafter.Kind {
-	return drafter.Kind{Contract: Contract(), NeedsCheckpoint: true, New: open}
+	return drafter.Kind{Contract: Contract(), NeedsCheckpoint: true, Options: []string{"quantize", "noise"}, New: open}
 }
 
 // open makes the drafter of a configuration.

@@ -51,7 +51,7 @@ func Contract() drafter.Contract {
 // model.ParseQuantize), "noise" ("shared" or "off"), "hidden" ("normed", "raw"
 // or "auto", the layout's).
 func Kind() drafter.Kind {
-	return drafter.Kind{Contract: Contract(), OptionalCheckpoint: true, New: open}
+	return drafter.Kind{Contract: Contract(), OptionalCheckpoint: true, Options: []string{"quantize", "noise", "hidden"}, New: open}
 }
 
 func open(c drafter.Config) (drafter.Drafter, error) {

@@ -55,7 +55,7 @@ func Contract() drafter.Contract {
 // Kind registers the drafter. Options of the configuration: "min-match" and
 // "max-width".
 func Kind() drafter.Kind {
-	return drafter.Kind{Contract: Contract(), New: func(c drafter.Config) (drafter.Drafter, error) {
+	return drafter.Kind{Contract: Contract(), Options: []string{"min-match", "max-width"}, New: func(c drafter.Config) (drafter.Drafter, error) {
 		if c.Checkpoint != nil {
 			return nil, fmt.Errorf("draft kind %s takes no draft model, got %s", Name, c.Checkpoint.Path())
 		}

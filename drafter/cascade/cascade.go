@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"surmise/compute"
 	"surmise/drafter"
@@ -36,7 +37,7 @@ func Kind(copies drafter.Kind, models ...drafter.Kind) drafter.Kind {
 		})
 		c.Engagement = union(c.Engagement, k.Contract.Engagement)
 	}
-	return drafter.Kind{Contract: c, OptionalCheckpoint: true, New: func(cfg drafter.Config) (drafter.Drafter, error) {
+	return drafter.Kind{Contract: c, OptionalCheckpoint: true, Options: common(models), New: func(cfg drafter.Config) (drafter.Drafter, error) {
 		kind := drafter.MTP
 		if cfg.Checkpoint != nil {
 			found, err := drafter.Detect(cfg.Checkpoint)
@@ -61,6 +62,18 @@ func Kind(copies drafter.Kind, models ...drafter.Kind) drafter.Kind {
 		}
 		return nil, fmt.Errorf("draft kind %s: no part of kind %s", Name, kind)
 	}}
+}
+
+// common are the options that every kind knows.
+func common(models []drafter.Kind) []string {
+	var out []string
+	for i, k := range models {
+		if i == 0 {
+			out = slices.Clone(k.Options)
+		}
+		out = slices.DeleteFunc(out, func(name string) bool { return !slices.Contains(k.Options, name) })
+	}
+	return out
 }
 
 func union(a, b []drafter.Rule) []drafter.Rule {
