@@ -45,6 +45,11 @@ func (a *app) explain(cmd *cobra.Command, f *explainFlags) error {
 	if err := a.finishModel(cmd, &f.model); err != nil {
 		return err
 	}
+	if f.model.setup.Draft.Kind == drafter.None {
+		return usage(errors.New("--draft-kind none: there is no drafter to explain; want another kind, or a draft model"))
+	}
+	// What cannot be opened cannot be explained: the error says more than a warning.
+	f.model.setup.Draft.Optional = false
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
 	in, err := a.open(&f.model)

@@ -92,8 +92,7 @@ func (a *app) addDrafts(cmd *cobra.Command, f *draftFlags) {
 	fl.StringSliceVar(&f.models, "draft-model", nil, "draft checkpoint, for the kinds it can serve as; may be repeated")
 	fl.StringSliceVar(&f.widths, "draft-block-size", []string{engine.Auto}, "caps on the tokens proposed in a round, each 1 to 64 or auto; may be repeated")
 	fl.Float64SliceVar(&f.temperatures, "temperatures", nil, "temperatures to compare at (default that of --temp)")
-	fl.String("draft-quantize", "", "quantize the draft models' float weights: q8_0, q4_0 or none")
-	fl.String("draft-noise", "", "at a temperature above 0 draft with the target's own noise (shared) or not (off)")
+	addDraftOptions(fl)
 	a.alias("draft-model", "model-draft")
 	a.alias("draft-block-size", "draft", "draft-max", "spec-draft-n-max")
 }
@@ -107,11 +106,9 @@ type contender struct {
 // contenders are the drafters the flags ask for. Kinds without a path take the
 // draft models that can serve as them, or those of the family.
 func (a *app) contenders(cmd *cobra.Command, f *draftFlags, m *modelFlags) ([]contender, error) {
-	options := map[string]string{}
-	for flag, option := range draftOptions {
-		if x := cmd.Flags().Lookup(flag); x != nil && x.Changed {
-			options[option] = x.Value.String()
-		}
+	options, err := readDraftOptions(cmd.Flags())
+	if err != nil {
+		return nil, err
 	}
 	served := map[string][]string{} // models by the kind they are detected as
 	var order []string
@@ -137,10 +134,7 @@ func (a *app) contenders(cmd *cobra.Command, f *draftFlags, m *modelFlags) ([]co
 	}
 	var out []contender
 	add := func(kind, path string, files fs.FS) error {
-		c := contender{engine.DraftSetup{Kind: kind, Model: path, FS: files}, path}
-		if k, err := a.kinds.Find(kind); err == nil && (k.NeedsCheckpoint || k.OptionalCheckpoint) {
-			c.setup.Options = options
-		}
+		c := contender{engine.DraftSetup{Kind: kind, Model: path, FS: files, Options: options}, path}
 		out = append(out, c)
 		return usage(engine.Setup{Model: "-", Kinds: a.kinds, Draft: c.setup}.Check())
 	}

@@ -3,16 +3,19 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"surmise/compute/cpu"
 	"surmise/drafter"
 	"surmise/engine"
 	"surmise/engine/costs"
+	"surmise/model"
 	"surmise/sampler"
 )
 
@@ -45,13 +48,55 @@ func (a *app) addModel(cmd *cobra.Command, f *modelFlags) {
 	fl.StringVar(&d.BlockSize, "draft-block-size", engine.Auto, "cap on the tokens proposed in a round: 1 to 64, or auto")
 	a.alias("draft-block-size", "draft", "draft-max", "spec-draft-n-max")
 	fl.Bool("prompt-lookup", false, "short for --draft-kind prompt-lookup")
-	fl.String("draft-quantize", "", "quantize the draft model's float weights: q8_0, q4_0 or none")
-	fl.String("draft-noise", "", "at a temperature above 0 draft with the target's own noise (shared) or not (off)")
+	addDraftOptions(fl)
 	fl.BoolVar(&d.Optional, "draft-optional", false, "go on without a drafter that cannot be opened")
 }
 
 // draftOptions are flags that are options of kinds that run a network.
-var draftOptions = map[string]string{"draft-quantize": "quantize", "draft-noise": "noise"}
+var draftOptions = []struct {
+	flag, option, initial, help string
+	check                       func(value string) error
+}{
+	{
+		"draft-quantize", "quantize", "", "quantize a drafter's float weights while loading: q8_0, q4_0 or none (default: q8_0 for safetensors, as stored for GGUF)",
+		func(v string) error { _, err := model.ParseQuantize(v); return err },
+	},
+	{
+		"draft-noise", "noise", "shared", "at a temperature above 0 draft with the target's own noise (shared) or not (off)",
+		func(v string) error { _, err := drafter.ParseNoise(v); return err },
+	},
+}
+
+func addDraftOptions(fl *pflag.FlagSet) {
+	for _, o := range draftOptions {
+		fl.String(o.flag, o.initial, o.help)
+	}
+}
+
+// readDraftOptions are the options that were given, by name.
+func readDraftOptions(fl *pflag.FlagSet) (map[string]string, error) {
+	options := map[string]string{}
+	for _, o := range draftOptions {
+		if x := fl.Lookup(o.flag); x != nil && x.Changed {
+			if err := o.check(x.Value.String()); err != nil {
+				return nil, usage(fmt.Errorf("--%s: %w", o.flag, err))
+			}
+			options[o.option] = x.Value.String()
+		}
+	}
+	return options, nil
+}
+
+// checkGiven refuses empty values of the flags that choose drafters, which would
+// mean something else than leaving the flag out.
+func checkGiven(fl *pflag.FlagSet) error {
+	for _, name := range []string{"draft-kind", "draft-model", "draft-block-size", "draft-quantize"} {
+		if x := fl.Lookup(name); x != nil && x.Changed && (x.Value.String() == "" || x.Value.String() == "[]") {
+			return usage(fmt.Errorf("--%s is empty: give it a value or leave it out", name))
+		}
+	}
+	return nil
+}
 
 // finishModel completes the settings after flags are parsed and checks what can be
 // checked without opening a file.
@@ -62,19 +107,35 @@ func (a *app) finishModel(cmd *cobra.Command, f *modelFlags) error {
 		}
 		f.setup.Draft.Kind = drafter.Lookup
 	}
-	for flag, option := range draftOptions {
-		if x := cmd.Flags().Lookup(flag); x != nil && x.Changed {
-			if f.setup.Draft.Options == nil {
-				f.setup.Draft.Options = map[string]string{}
-			}
-			f.setup.Draft.Options[option] = x.Value.String()
-		}
+	if err := checkGiven(cmd.Flags()); err != nil {
+		return err
+	}
+	var err error
+	if f.setup.Draft.Options, err = readDraftOptions(cmd.Flags()); err != nil {
+		return err
 	}
 	f.setup.Kinds = a.kinds
 	if err := a.useFamily(f); err != nil {
 		return err
 	}
-	return usage(f.setup.Check())
+	if err := f.setup.Check(); err != nil {
+		return usage(err)
+	}
+	a.noteOptions(&f.setup.Draft)
+	return nil
+}
+
+// noteOptions says which options mean nothing to the kind that was asked for.
+func (a *app) noteOptions(d *engine.DraftSetup) {
+	k, err := a.kinds.Find(d.Kind)
+	if err != nil {
+		return // none, or chosen when the checkpoints are open
+	}
+	for _, o := range draftOptions {
+		if _, given := d.Options[o.option]; given && !slices.Contains(k.Options, o.option) {
+			fmt.Fprintf(a.stderr, "note: --%s means nothing to draft kind %s and is ignored\n", o.flag, d.Kind)
+		}
+	}
 }
 
 // open loads what the flags say, with a bar on a terminal.

@@ -90,3 +90,23 @@ func TestEveryKindOfTheFamilyWritesTheSameText(t *testing.T) {
 		}
 	}
 }
+
+// Options of networks mean nothing to prompt lookup: chosen by the program it goes
+// without a word, asked for by name with a note.
+func TestOptionsOfNetworksDoNotStopPromptLookup(t *testing.T) {
+	dir := checkpointDir(t, false)
+	for _, option := range [][]string{{"--draft-noise", "shared"}, {"--draft-noise", "off"}, {"--draft-quantize", "q8_0"}} {
+		for _, kind := range []string{"--draft-kind=auto", "--prompt-lookup", "--draft-kind=none"} {
+			args := append([]string{"generate", "-m", dir, "-p", "abcabcabc", "-n", "20", "--ignore-eos", kind}, option...)
+			r := surmise(t, "", args...)
+			require.Equal(t, statusOK, r.status, r.errors)
+			require.NotContains(t, r.errors, "warning")
+			if kind == "--prompt-lookup" {
+				require.Contains(t, r.errors, "note: "+option[0]+" means nothing to draft kind prompt-lookup and is ignored\n")
+			} else {
+				require.NotContains(t, r.errors, "note:")
+			}
+			require.Equal(t, kind != "--draft-kind=none", strings.Contains(r.errors, "prompt-lookup"), "%s: it drafts", kind)
+		}
+	}
+}
