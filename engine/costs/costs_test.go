@@ -2,6 +2,7 @@ package costs
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -200,11 +201,11 @@ func aKey() Key {
 }
 
 func TestStoreGivesBackWhatWasSaved(t *testing.T) {
-	s := Store{filepath.Join(t.TempDir(), "deep", "costs")}
-	want := Table{Context: 256, Forward: map[int]time.Duration{1: 5, 64: time.Second}}
+	s := Store{Dir: filepath.Join(t.TempDir(), "deep", "costs")}
+	want := Table{Context: 256, Forward: map[int]time.Duration{1: 20 * time.Millisecond, 64: time.Second}}
 	_, ok := s.Load(aKey())
 	require.False(t, ok, "nothing there yet")
-	require.NoError(t, s.Save(aKey(), Table{Forward: map[int]time.Duration{1: 1}}))
+	require.NoError(t, s.Save(aKey(), Table{Context: 1, Forward: map[int]time.Duration{1: 1e6, 2: 1e6}}))
 	require.NoError(t, s.Save(aKey(), want))
 	got, ok := s.Load(aKey())
 	require.True(t, ok)
@@ -233,7 +234,7 @@ func TestStoreWithoutADirectoryKeepsNothing(t *testing.T) {
 // A file cut short or changed anywhere gives a table that could have been saved,
 // or none.
 func TestDamagedFilesAreNoTables(t *testing.T) {
-	s := Store{t.TempDir()}
+	s := Store{Dir: t.TempDir()}
 	require.NoError(t, s.Save(aKey(), Table{Context: 256, Forward: map[int]time.Duration{1: 5e6, 8: 7e6}}))
 	path, err := s.path(aKey())
 	require.NoError(t, err)
@@ -253,8 +254,66 @@ func TestDamagedFilesAreNoTables(t *testing.T) {
 	require.False(t, ok)
 }
 
+// A file can be whole and say what no machine does: it is no table, and is not
+// stored either.
+func TestTimesThatNoMachineTakesAreNoTable(t *testing.T) {
+	at := func(context int, ns ...time.Duration) Table { // of 1, 2, 4, … rows
+		table := Table{Context: context, Forward: map[int]time.Duration{}}
+		for i, d := range ns {
+			table.Forward[1<<i] = d
+		}
+		return table
+	}
+	without1 := at(256, 10e6, 11e6, 12e6)
+	delete(without1.Forward, 1)
+	for name, table := range map[string]Table{
+		"no rows": at(256), "only one row": at(256, 10e6), "not one row": without1,
+		"more rows than can be": at(256, 10e6, 11e6, 12e6, 13e6, 14e6, 15e6, 16e6, 17e6),
+		"one row takes all":     at(256, 10*time.Second, 1, 1, 1), "one row takes most": at(256, 10*time.Second, 10e6, 10e6),
+		"no time at all": at(256, 1, 1, 1, 1), "no time": at(256, 0, 0), "backwards": at(256, -10e6, -9e6),
+		"falling": at(256, 10e6, 9e6, 8e6, 7e6, 6e6), "a hole": at(256, 10e6, 11e6, 5e6, 13e6),
+		"far too long for its rows": at(256, 10e6, time.Minute), "days": at(256, 48*time.Hour, 49*time.Hour),
+		"no context": at(0, 10e6, 11e6), "less than none": at(-1, 10e6, 11e6), "an endless context": at(1e12, 10e6, 11e6),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := Store{Dir: t.TempDir()}
+			require.ErrorContains(t, s.Save(aKey(), table), "save costs: ")
+			path, err := s.path(aKey())
+			require.NoError(t, err)
+			f := file{Version: version, Key: aKey(), Context: table.Context, ForwardNS: map[int]int64{}}
+			for rows, d := range table.Forward {
+				f.ForwardNS[rows] = int64(d)
+			}
+			data, err := json.Marshal(f)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(path, data, 0o600))
+			_, ok := s.Load(aKey())
+			require.False(t, ok)
+		})
+	}
+	for name, table := range map[string]Table{
+		"free rows": at(32, 10e6, 10e6, 10e6), "noise": at(256, 10e6, 8e6, 12e6, 11e6), "each row costs as much": at(1, 2e6, 4e6, 8e6, 16e6),
+	} {
+		require.NoError(t, table.check(), name)
+	}
+}
+
+func TestForStartSaysThatItsTableCannotBeKept(t *testing.T) {
+	c := newClocked(t, 512, linear)
+	defer c.Close()
+	var warnings []string
+	s := Store{Dir: "/dev/null/x", Warn: func(m string) { warnings = append(warnings, m) }}
+	require.NotEmpty(t, ForStart(context.Background(), s, c, "", c.clock))
+	require.Len(t, warnings, 1)
+	require.Contains(t, warnings[0], "/dev/null")
+	require.Contains(t, warnings[0], "measures again")
+	s.Dir = t.TempDir()
+	ForStart(context.Background(), s, c, "", c.clock)
+	require.Len(t, warnings, 1, "nothing to say where it is kept")
+}
+
 func FuzzDecode(f *testing.F) {
-	f.Add([]byte(`{"version":2,"key":{"machine":"m","device":"cpu avx2 2 threads","checkpoint":"c","weights":7,"kv":"f16"},"context":4,"forward_ns":{"1":5}}`))
+	f.Add([]byte(`{"version":2,"key":{"machine":"m","device":"cpu avx2 2 threads","checkpoint":"c","weights":7,"kv":"f16"},"context":4,"forward_ns":{"1":5000,"2":6000}}`))
 	f.Add([]byte(`{"forward_ns":{"-1":5}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		table, ok := decode(data, aKey())
@@ -264,7 +323,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		require.NotEmpty(t, table.Forward)
 		for rows, d := range table.Forward {
-			require.True(t, rows >= 1 && rows <= MaxRows && d > 0 && d <= maxForward)
+			require.True(t, rows >= 1 && rows <= MaxRows && d >= minForward && d <= maxForward)
 		}
 	})
 }
@@ -272,7 +331,7 @@ func FuzzDecode(f *testing.F) {
 // The second start reads what the first has measured; a damaged file is
 // measured again; without a place to store, every start measures.
 func TestForStartMeasuresOnce(t *testing.T) {
-	s := Store{t.TempDir()}
+	s := Store{Dir: t.TempDir()}
 	c := newClocked(t, 512, linear)
 	defer c.Close()
 	first := ForStart(context.Background(), s, c, "hash", c.clock)
@@ -304,7 +363,7 @@ func TestForStartNeverFails(t *testing.T) {
 	c := newClocked(t, 512, linear)
 	defer c.Close()
 	c.Before = func(*model.Batch) error { return errors.New("broken") }
-	require.Nil(t, ForStart(context.Background(), Store{"/dev/null/x"}, c, "", c.clock))
+	require.Nil(t, ForStart(context.Background(), Store{Dir: "/dev/null/x"}, c, "", c.clock))
 }
 
 func TestTheMachineHasAName(t *testing.T) { require.NotEmpty(t, machine()) }

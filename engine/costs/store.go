@@ -6,8 +6,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"surmise/model"
@@ -29,7 +31,11 @@ func KeyOf(target model.Target, hash string) Key {
 }
 
 // Store keeps tables as files of a directory; with an empty Dir it keeps none.
-type Store struct{ Dir string }
+type Store struct {
+	Dir string
+	// Warn is told by ForStart why a table could not be kept; nil for nobody.
+	Warn func(message string)
+}
 
 // UserStore keeps tables in the user's cache directory, if there is one.
 func UserStore() Store {
@@ -37,7 +43,7 @@ func UserStore() Store {
 	if err != nil {
 		return Store{}
 	}
-	return Store{filepath.Join(dir, "surmise", "costs")}
+	return Store{Dir: filepath.Join(dir, "surmise", "costs")}
 }
 
 // file is what is stored. Version changes when tables no longer mean the same.
@@ -52,9 +58,44 @@ const (
 	version = 2
 	// maxFile bounds what is read; a table of 64 numbers of rows takes 2 KiB.
 	maxFile = 1 << 16
-	// maxForward is longer than any forward of MaxRows rows takes.
-	maxForward = time.Hour
+	// maxContext is more than any table that is kept was measured at.
+	maxContext = 1 << 12
+	// minForward is shorter than any forward takes, maxForward longer than any of
+	// MaxRows rows.
+	minForward, maxForward = time.Microsecond, time.Hour
+	// maxFall is how much less than a forward of fewer rows one may take by what
+	// was measured, since clocks are noisy: a third.
+	maxFall = 1. / 3
+	// maxRow is how much more than a forward of one row each row may cost.
+	maxRow = 4
 )
+
+// check tells why a table is none that forwards can have been measured to.
+func (t Table) check() error {
+	rows := slices.Sorted(maps.Keys(t.Forward))
+	switch {
+	case len(rows) < 2 || rows[0] != 1:
+		return fmt.Errorf("rows %v: want 1 and more", rows)
+	case rows[len(rows)-1] > MaxRows:
+		return fmt.Errorf("%d rows: want at most %d", rows[len(rows)-1], MaxRows)
+	case t.Context < 1 || t.Context > maxContext:
+		return fmt.Errorf("context %d: want 1 to %d", t.Context, maxContext)
+	}
+	one, most := t.Forward[1], t.Forward[1]
+	for _, k := range rows {
+		d := t.Forward[k]
+		switch {
+		case d < minForward || d > maxForward:
+			return fmt.Errorf("%d rows take %v: want %v to %v", k, d, minForward, maxForward)
+		case float64(d) < float64(most)*(1-maxFall):
+			return fmt.Errorf("%d rows take %v, and fewer rows %v", k, d, most)
+		case d > time.Duration(k)*maxRow*one:
+			return fmt.Errorf("%d rows take %v, and 1 row %v", k, d, one)
+		}
+		most = max(most, d)
+	}
+	return nil
+}
 
 func (s Store) path(k Key) (string, error) {
 	name, err := json.Marshal(k)
@@ -65,8 +106,8 @@ func (s Store) path(k Key) (string, error) {
 	return filepath.Join(s.Dir, hex.EncodeToString(sum[:16])+".json"), nil
 }
 
-// Load gives the table of a key. A file that is damaged, of another version or
-// of another key is none.
+// Load gives the table of a key. A file that is damaged, of another version, of
+// another key or with times that no machine takes is none.
 func (s Store) Load(k Key) (Table, bool) {
 	if s.Dir == "" {
 		return Table{}, false
@@ -85,15 +126,15 @@ func (s Store) Load(k Key) (Table, bool) {
 // decode checks a file's content.
 func decode(data []byte, k Key) (Table, bool) {
 	var f file
-	if json.Unmarshal(data, &f) != nil || f.Version != version || f.Key != k || len(f.ForwardNS) == 0 || f.Context < 0 {
+	if json.Unmarshal(data, &f) != nil || f.Version != version || f.Key != k {
 		return Table{}, false
 	}
 	t := Table{Context: f.Context, Forward: make(map[int]time.Duration, len(f.ForwardNS))}
 	for rows, ns := range f.ForwardNS {
-		if rows < 1 || rows > MaxRows || ns < 1 || ns > int64(maxForward) {
-			return Table{}, false
-		}
 		t.Forward[rows] = time.Duration(ns)
+	}
+	if t.check() != nil {
+		return Table{}, false
 	}
 	return t, true
 }
@@ -109,7 +150,9 @@ func readSmall(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// Save stores a table; a reader sees the old one or the new one, never a part.
+// Save stores a table; a reader sees the old one or the new one, never a part. One
+// that Load would not give back, as a machine busy with other things may have it
+// measured, is an error.
 func (s Store) Save(k Key, t Table) error {
 	if s.Dir == "" {
 		return nil
@@ -121,6 +164,9 @@ func (s Store) Save(k Key, t Table) error {
 }
 
 func (s Store) save(k Key, t Table) (err error) {
+	if err := t.check(); err != nil {
+		return err
+	}
 	path, err := s.path(k)
 	if err != nil {
 		return err
@@ -163,7 +209,8 @@ var (
 )
 
 // ForStart gives a table to start with: the stored one, or else one measured in
-// some tenths of a second and stored. It is nil when neither can be had.
+// some tenths of a second and stored. It is nil when neither can be had. A context
+// too short to measure more than one row in is measured at every start.
 func ForStart(ctx context.Context, s Store, target model.Target, hash string, clock func() time.Time) map[int]time.Duration {
 	k := KeyOf(target, hash)
 	if t, ok := s.Load(k); ok {
@@ -185,6 +232,11 @@ func ForStart(ctx context.Context, s Store, target model.Target, hash string, cl
 	if err != nil {
 		return nil
 	}
-	_ = s.Save(k, t) // without it the next start measures again
+	if len(t.Forward) == 1 || t.Context == 0 {
+		return t.Forward
+	}
+	if err := s.Save(k, t); err != nil && s.Warn != nil {
+		s.Warn(fmt.Sprintf("what forwards take was measured but not kept, so the next start measures again: %v", err))
+	}
 	return t.Forward
 }
