@@ -114,8 +114,8 @@ func (a *app) keep(in *engine.Instance, t costs.Table) (kept bool, why string) {
 		return false, "not kept: there is no cache directory"
 	}
 	if err := a.costs.Save(costs.KeyOf(in.Model, in.Checkpoint.Hash()), t); err != nil {
-		fmt.Fprintln(a.stderr, "warning:", oneLine(err))
-		return false, "not kept: it could not be written"
+		a.warn(oneLine(err))
+		return false, "not kept: " + oneLine(err)
 	}
 	return true, "kept: the automatic draft width starts from this table"
 }

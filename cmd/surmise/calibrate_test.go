@@ -103,8 +103,20 @@ func TestCalibrateKeepsOnlyTheTableOfTheDefaultContext(t *testing.T) {
 	require.Contains(t, calibrate("--ctx", "255", "--json").out, `"kept":false`)
 	require.Equal(t, before, kept())
 	r := runApp(context.Background(), "", ticking("/dev/null/x"), "calibrate", "-m", model)
-	require.Contains(t, r.out, "not kept: it could not be written")
+	require.Contains(t, r.out, "not kept: save costs: ")
 	require.Contains(t, r.errors, "warning: save costs")
+}
+
+func TestAStartThatCannotKeepWhatItMeasuredSaysSoOnce(t *testing.T) {
+	model := checkpointDir(t, false)
+	for _, args := range [][]string{{"generate", "-p", "abc", "-n", "2"}, {"explain"}} {
+		r := runApp(t.Context(), "", ticking("/dev/null/x"), append(args, "-m", model)...)
+		require.Equal(t, statusOK, r.status, r.errors)
+		require.Equal(t, 1, strings.Count(r.errors, "warning: what forwards take was measured but not kept"), r.errors)
+		r = runApp(t.Context(), "", ticking(t.TempDir()), append(args, "-m", model)...)
+		require.Equal(t, statusOK, r.status, r.errors)
+		require.NotContains(t, r.errors, "warning")
+	}
 }
 
 func TestCalibrateRefusesWhatItCannotMeasure(t *testing.T) {

@@ -14,7 +14,6 @@ import (
 
 	"surmise/drafter"
 	"surmise/engine"
-	"surmise/engine/costs"
 	"surmise/sampler"
 	"surmise/tokenizer"
 )
@@ -56,12 +55,12 @@ func (a *app) explain(cmd *cobra.Command, f *explainFlags) error {
 	if err != nil {
 		return err
 	}
-	err = a.explainInstance(ctx, in, f.json)
+	err = a.explainInstance(ctx, in, f)
 	return errors.Join(err, in.Close())
 }
 
-func (a *app) explainInstance(ctx context.Context, in *engine.Instance, asJSON bool) error {
-	forward := costs.ForStart(ctx, a.costs, in.Model, in.Checkpoint.Hash(), a.now)
+func (a *app) explainInstance(ctx context.Context, in *engine.Instance, f *explainFlags) error {
+	forward := a.forwardCosts(ctx, &f.model, in)
 	var prompt []int32
 	if ids, err := in.Tokenizer.Encode("one two three four five one two three four five one two", tokenizer.EncodeOptions{}); err == nil {
 		prompt = ids
@@ -70,7 +69,7 @@ func (a *app) explainInstance(ctx context.Context, in *engine.Instance, asJSON b
 	if err != nil {
 		return err
 	}
-	if asJSON {
+	if f.json {
 		return a.encodeJSON(struct {
 			*engine.Explanation
 			Forward byRows `json:"forward_ms"`

@@ -20,7 +20,10 @@ import (
 )
 
 // modelFlags say what is loaded, and how.
-type modelFlags struct{ setup engine.Setup }
+type modelFlags struct {
+	setup   engine.Setup
+	forward map[int]time.Duration // what forwards take, once forwardCosts was asked
+}
 
 // addModelPath gives a command the flag that names the checkpoint.
 func (f *modelFlags) addModelPath(cmd *cobra.Command) {
@@ -138,6 +141,16 @@ func (a *app) noteOptions(d *engine.DraftSetup) {
 	}
 }
 
+// forwardCosts is what forwards take on this machine: kept from before, or measured.
+func (a *app) forwardCosts(ctx context.Context, f *modelFlags, in *engine.Instance) map[int]time.Duration {
+	if f.forward == nil {
+		store := a.costs
+		store.Warn = a.warn
+		f.forward = costs.ForStart(ctx, store, in.Model, in.Checkpoint.Hash(), a.now)
+	}
+	return f.forward
+}
+
 // open loads what the flags say, with a bar on a terminal.
 func (a *app) open(f *modelFlags) (*engine.Instance, error) {
 	a.announce(f)
@@ -148,7 +161,7 @@ func (a *app) open(f *modelFlags) (*engine.Instance, error) {
 	s.Warn = func(message string) { fmt.Fprintln(a.stderr, "warning:", message) }
 	s.Engine.Warn = s.Warn
 	s.Costs = func(in *engine.Instance) map[int]time.Duration {
-		return costs.ForStart(context.Background(), a.costs, in.Model, in.Checkpoint.Hash(), a.now)
+		return a.forwardCosts(context.Background(), f, in)
 	}
 	if a.stderrTTY {
 		var bar *progressbar.ProgressBar
