@@ -3,8 +3,8 @@
 // and one drafter of every kind that needs a checkpoint.
 //
 // The models were trained by the recipes in training/ on the Go standard
-// library's source (licence: BSD-3-Clause, as Go's), on two CPU cores in about
-// two hours. training/README.md tells how good they are. They are Hugging Face
+// library's source (licence: BSD-3-Clause, as Go's), on two CPU cores in a
+// few hours. training/README.md tells how good they are. They are Hugging Face
 // directories like anyone's:
 //
 //	target/  Qwen3 layout, 5.2 M parameters, context 1,024, with tokenizer

@@ -13,6 +13,10 @@ from model import attend, attend_chained, rope_table
 from sample import distinct, generate, gumbel
 
 
+class Looping(SystemExit):
+    """There is no stream to measure on."""
+
+
 class Streams:
     """Target continuations x [R, P+G] of held-out prompts, with the target's hiddens and the sampling noise.
 
@@ -44,7 +48,7 @@ class Streams:
         self.x = torch.cat(kept)[:want]
         self.noise = torch.cat(noises, 1)[:, :want] if hot else None
         if len(self.x) == 0:
-            raise SystemExit(f"all {len(self.ratio)} continuations loop at T = {temperature}")
+            raise Looping(f"all {len(self.ratio)} continuations loop at T = {temperature}")
         self.hidden, self.taps = target.features(self.x, taps)
 
     def chains(self, most):

@@ -87,7 +87,11 @@ def report_acceptance(family, data, rows, prompt, length):
     print("| drafter | T | mean acceptance length | accepted by position | rounds with a proposal |\n|---|---|---|---|---|")
     notes = []
     for temperature in (0.0, 0.8):
-        s = acceptance.Streams(target, held, rows, prompt, length, temperature, dflash.taps if dflash else (), 5)
+        try:
+            s = acceptance.Streams(target, held, rows, prompt, length, temperature, dflash.taps if dflash else (), 5)
+        except acceptance.Looping as none:  # as after a few steps of training
+            notes.append(str(none))
+            continue
         good = s.ratio[s.ratio >= 0.7]
         notes.append(
             f"T = {temperature}: {len(s.x)} streams that do not loop, out of {len(s.ratio)} tried "
