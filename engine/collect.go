@@ -67,6 +67,22 @@ func (c *Collector) Add(e Event) {
 // Answers are the samples in order.
 func (c *Collector) Answers() []Answer { return c.answers }
 
+// Timings are those of all samples together, also of those that are not chosen.
+// Tokens, rounds, drafts and declines are added up. Samples decode in the same
+// rounds, in which the one that ends last has been all along, so times are its;
+// the prompt is computed once for all of them.
+func (c *Collector) Timings() Timings {
+	var total Timings
+	for i, a := range c.answers {
+		t := a.Finish.Timings
+		if i == 0 {
+			total.PromptN, total.CachedN = t.PromptN, t.CachedN
+		}
+		total.add(t)
+	}
+	return total
+}
+
 // Best are the n answers chosen by rank, by vote or as drawn, best first; see
 // sampler.Choice. By all of them, or with n of all samples, it is their order as
 // drawn.

@@ -95,22 +95,49 @@ type Declined struct {
 
 // drafted counts a round in which source proposed.
 func (t *Timings) drafted(source string, proposed, accepted int) {
-	i := slices.IndexFunc(t.Sources, func(s SourceTally) bool { return s.Kind == source })
+	t.source(source).Round(proposed, accepted)
+}
+
+// source finds or makes the tally of a kind.
+func (t *Timings) source(kind string) *drafter.Tally {
+	i := slices.IndexFunc(t.Sources, func(s SourceTally) bool { return s.Kind == kind })
 	if i < 0 {
 		i = len(t.Sources)
-		t.Sources = append(t.Sources, SourceTally{Kind: source})
+		t.Sources = append(t.Sources, SourceTally{Kind: kind})
 	}
-	t.Sources[i].Round(proposed, accepted)
+	return &t.Sources[i].Tally
 }
 
 // declined counts a round without a proposal.
-func (t *Timings) declined(why drafter.Reason) {
+func (t *Timings) declined(why drafter.Reason) { t.decline(why, 1) }
+
+func (t *Timings) decline(why drafter.Reason, rounds int64) {
 	i := slices.IndexFunc(t.Declines, func(d Declined) bool { return d.Reason == why })
 	if i < 0 {
 		i = len(t.Declines)
 		t.Declines = append(t.Declines, Declined{Reason: why})
 	}
-	t.Declines[i].Rounds++
+	t.Declines[i].Rounds += rounds
+}
+
+// add adds up what another sample of the same request counted, and takes its times
+// where they are longer.
+func (t *Timings) add(o Timings) {
+	draft, verify, sample := max(t.Draft.Draft, o.Draft.Draft), max(t.Draft.Verify, o.Draft.Verify), max(t.Draft.Sample, o.Draft.Sample)
+	t.Draft.Add(&o.Draft)
+	t.Draft.Draft, t.Draft.Verify, t.Draft.Sample = draft, verify, sample
+	t.Prompt, t.Predicted = max(t.Prompt, o.Prompt), max(t.Predicted, o.Predicted)
+	t.PredictedN += o.PredictedN
+	if t.DraftKind == "" {
+		t.DraftKind = o.DraftKind
+	}
+	for i := range o.Sources {
+		s := &o.Sources[i]
+		t.source(s.Kind).Add(&s.Tally)
+	}
+	for _, d := range o.Declines {
+		t.decline(d.Reason, d.Rounds)
+	}
 }
 
 // PredictedPerSecond is the speed of generation, 0 without a clock.

@@ -231,6 +231,40 @@ func TestSeveralSamplesAreListed(t *testing.T) {
 	require.Contains(t, r.errors, "sample 1:")
 }
 
+// The end line and the timings are those of all samples, each of which has its own.
+func TestTimingsOfSeveralSamplesAreThoseOfAll(t *testing.T) {
+	dir := checkpointDir(t, false)
+	args := []string{"generate", "-m", dir, "-p", "abcabcabc", "-n", "10", "--ignore-eos", "--temp", "1", "--samples", "3"}
+	r := surmise(t, "", args...)
+	require.Equal(t, statusOK, r.status, r.errors)
+	require.Contains(t, r.errors, "\n3 samples, 30 tokens, ")
+	r = surmise(t, "", append(args, "--json")...)
+	require.Equal(t, statusOK, r.status, r.errors)
+	var out outputJSON
+	require.NoError(t, json.Unmarshal([]byte(r.out), &out))
+	require.Equal(t, 30, out.Timings.PredictedN)
+	require.InEpsilon(t, 30/out.Timings.PredictedMS*1000, out.Timings.PredictedPerSecond, 1e-3)
+	rounds, drafted := int64(0), int64(0)
+	for _, s := range out.Samples {
+		require.Equal(t, 10, s.Timings.PredictedN)
+		require.LessOrEqual(t, s.Timings.PredictedMS, out.Timings.PredictedMS)
+		rounds += s.Timings.Rounds
+		drafted += s.Timings.DraftN
+	}
+	require.Equal(t, rounds, out.Timings.Rounds)
+	require.Equal(t, drafted, out.Timings.DraftN)
+
+	// Samples drawn to choose from have been drawn too.
+	r = surmise(t, "", "generate", "-m", dir, "-p", "abc", "-n", "10", "--ignore-eos", "--temp", "1", "--best-of", "4", "--json")
+	require.NoError(t, json.Unmarshal([]byte(r.out), &out))
+	require.Equal(t, 40, out.Timings.PredictedN)
+	// Beams share their rounds.
+	r = surmise(t, "", "generate", "-m", dir, "-p", "abc", "-n", "10", "--ignore-eos", "--beams", "3", "--samples", "2", "--json")
+	require.NoError(t, json.Unmarshal([]byte(r.out), &out))
+	require.Equal(t, 20, out.Timings.PredictedN)
+	require.EqualValues(t, 10, out.Timings.Rounds)
+}
+
 func TestTheLargestNumberOfSamplesFindsRoomInTheCache(t *testing.T) {
 	dir := checkpointDir(t, false)
 	for _, args := range [][]string{{"--samples", "128", "--temp", "1"}, {"--beams", "64"}} {

@@ -134,9 +134,13 @@ func (a *app) answer(ctx context.Context, in *engine.Instance, f *generateFlags,
 			return x.Finish.Err
 		}
 	}
+	total := collected.Timings()
+	if p.Beams > 1 {
+		total = searched(answers)
+	}
 	switch {
 	case f.json:
-		return a.printJSON(answers, *p.Seed, p.Logprobs)
+		return a.printJSON(answers, total, *p.Seed, p.Logprobs)
 	case !stream:
 		for _, x := range answers {
 			fmt.Fprintf(a.stderr, "sample %d:\n", x.Sample)
@@ -148,8 +152,20 @@ func (a *app) answer(ctx context.Context, in *engine.Instance, f *generateFlags,
 	if legend := out.legend(); legend != "" {
 		fmt.Fprintln(a.stderr, legend)
 	}
-	fmt.Fprintln(a.stderr, summary(answers[0].Finish.Timings))
+	if samples > 1 {
+		fmt.Fprintf(a.stderr, "%d samples, ", samples)
+	}
+	fmt.Fprintln(a.stderr, summary(total))
 	return nil
+}
+
+// searched are the timings of a beam search, whose answers are of the same rounds.
+func searched(answers []engine.Answer) engine.Timings {
+	total := answers[0].Finish.Timings
+	for _, x := range answers[1:] {
+		total.PredictedN += x.Finish.Timings.PredictedN
+	}
+	return total
 }
 
 // tokenLogprob is a token with its log probability as JSON.
@@ -168,13 +184,21 @@ type answerJSON struct {
 	Logprobs     []tokenLogprob `json:"logprobs,omitempty"`
 }
 
+// sampleJSON is one of several answers as JSON. Timings are its own; rounds, and
+// with them their times, it shares with the others.
+type sampleJSON struct {
+	answerJSON
+	Timings timings `json:"timings"`
+}
+
 // outputJSON is what --json prints. With several samples the first is repeated
-// among Samples.
+// among Samples, and Timings are those of all of them together; see
+// engine.Collector.Timings.
 type outputJSON struct {
 	answerJSON
 	Seed    uint64       `json:"seed"`
 	Timings timings      `json:"timings"`
-	Samples []answerJSON `json:"samples,omitempty"`
+	Samples []sampleJSON `json:"samples,omitempty"`
 }
 
 func answerOf(x engine.Answer, logprobs bool) answerJSON {
@@ -192,11 +216,11 @@ func answerOf(x engine.Answer, logprobs bool) answerJSON {
 	return out
 }
 
-func (a *app) printJSON(answers []engine.Answer, seed uint64, logprobs bool) error {
-	out := outputJSON{answerJSON: answerOf(answers[0], logprobs), Seed: seed, Timings: timingsOf(answers[0].Finish.Timings)}
+func (a *app) printJSON(answers []engine.Answer, total engine.Timings, seed uint64, logprobs bool) error {
+	out := outputJSON{answerJSON: answerOf(answers[0], logprobs), Seed: seed, Timings: timingsOf(total)}
 	if len(answers) > 1 {
 		for _, x := range answers {
-			out.Samples = append(out.Samples, answerOf(x, logprobs))
+			out.Samples = append(out.Samples, sampleJSON{answerOf(x, logprobs), timingsOf(x.Finish.Timings)})
 		}
 	}
 	enc := json.NewEncoder(a.stdout)
