@@ -101,6 +101,13 @@ func (c *Checkpoint) Tensors() []*Tensor {
 	})
 }
 
+// Names returns the names of all tensors, also of those that cannot be read, sorted.
+func (c *Checkpoint) Names() []string {
+	names := append(sortedKeys(c.tensors), sortedKeys(c.refused)...)
+	slices.Sort(names)
+	return names
+}
+
 // maxSideFile bounds what File reads; the largest tokenizer.json of known
 // models has 35 MB.
 const maxSideFile = 256 << 20
