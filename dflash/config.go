@@ -1,9 +1,9 @@
 package dflash
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 
 	"surmise/checkpoint"
 )
@@ -13,89 +13,101 @@ type config struct {
 	*checkpoint.Config
 	block   int   // slots of a block, the known token's included
 	layers  []int // target layers whose hidden states are read
+	target  int   // layers of the target; 0 if not said
 	mask    int32 // the token whose embedding stands in unknown slots
 	sliding []bool
 	causal  []bool
 }
 
-// fields are those of config.json; dflash_config holds them in some files, the
-// top level in others.
-type fields struct {
-	BlockSize      *int  `json:"block_size"`
-	TargetLayerIDs []int `json:"target_layer_ids"`
-	MaskTokenID    *int  `json:"mask_token_id"`
-	IsCausal       *bool `json:"is_causal"`
-	TargetLayers   *int  `json:"num_target_layers"`
-}
+// Bounds of what a configuration may ask for.
+const (
+	maxBlock  = 64
+	maxLayers = 10_000
+)
 
-// or fills in what the nested object leaves out.
-func (f fields) or(top fields) fields {
-	if f.BlockSize == nil {
-		f.BlockSize = top.BlockSize
-	}
-	if f.TargetLayerIDs == nil {
-		f.TargetLayerIDs = top.TargetLayerIDs
-	}
-	if f.MaskTokenID == nil {
-		f.MaskTokenID = top.MaskTokenID
-	}
-	if f.IsCausal == nil {
-		f.IsCausal = top.IsCausal
-	}
-	if f.TargetLayers == nil {
-		f.TargetLayers = top.TargetLayers
-	}
-	return f
-}
-
-// maxBlock bounds what a configuration may ask for.
-const maxBlock = 64
-
-// readConfig checks what can be checked without a target.
+// readConfig checks what can be checked without a target. dflash_config holds the
+// drafter's own fields in some files, the top level in others.
 func readConfig(ck *checkpoint.Checkpoint) (*config, error) {
 	cfg := ck.Config()
-	bad := func(format string, args ...any) (*config, error) {
-		return nil, fmt.Errorf("%s: config.json: %s", ck.Path(), fmt.Sprintf(format, args...))
-	}
 	if cfg.Raw == nil {
-		return bad("missing: a DFlash drafter is a Hugging Face directory")
+		return nil, fmt.Errorf("%s: has no config.json: a DFlash drafter is a Hugging Face directory", ck.Path())
 	}
-	var raw struct {
-		fields
-		Nested *fields `json:"dflash_config"`
+	top := cfg.Fields()
+	nested := top.Object("dflash_config")
+	at := func(key string) checkpoint.Fields {
+		if nested.Has(key) || !top.Has(key) && top.Has("dflash_config") {
+			return nested
+		}
+		return top
 	}
-	if err := json.Unmarshal(cfg.Raw, &raw); err != nil {
-		return bad("%v", err)
+	vocab := cfg.VocabSize
+	if vocab == 0 {
+		vocab = math.MaxInt32
 	}
-	f := raw.fields
-	if raw.Nested != nil {
-		f = raw.Nested.or(raw.fields)
+	c := &config{
+		Config: cfg,
+		block:  at("block_size").Need("block_size", 2, maxBlock),
+		mask:   int32(at("mask_token_id").Need("mask_token_id", 0, vocab-1)),
+		layers: at("target_layer_ids").Ints("target_layer_ids", 0, maxLayers-1),
+		target: at("num_target_layers").Int("num_target_layers", 1, maxLayers, 0),
 	}
-	switch {
-	case f.BlockSize == nil || *f.BlockSize < 2 || *f.BlockSize > maxBlock:
-		return bad("block_size %s: want 2 to %d", show(f.BlockSize), maxBlock)
-	case f.MaskTokenID == nil || *f.MaskTokenID < 0 || *f.MaskTokenID > math.MaxInt32:
-		return bad("dflash_config.mask_token_id %s: want a token id", show(f.MaskTokenID))
-	case cfg.HiddenSize < 1 || cfg.Layers < 1 || cfg.Heads < 1 || cfg.KVHeads < 1 || cfg.HeadDim < 2 || cfg.FFN < 1:
-		return bad("hidden_size %d, num_hidden_layers %d, num_attention_heads %d, num_key_value_heads %d, head_dim %d, intermediate_size %d: want positive numbers",
-			cfg.HiddenSize, cfg.Layers, cfg.Heads, cfg.KVHeads, cfg.HeadDim, cfg.FFN)
+	if at("target_layer_ids").Has("target_layer_ids") && (len(c.layers) == 0 || twice(c.layers)) {
+		at("target_layer_ids").Refuse("target_layer_ids", "one or more layers of the target, each once")
 	}
-	c := &config{Config: cfg, block: *f.BlockSize, layers: f.TargetLayerIDs, mask: int32(*f.MaskTokenID)}
-	if c.layers == nil && f.TargetLayers != nil {
-		c.layers = defaultLayers(*f.TargetLayers, cfg.Layers)
+	if cfg.Layers < 1 {
+		top.Refuse("num_hidden_layers", fmt.Sprintf("an integer from 1 to %d", maxLayers))
+	}
+	if cfg.Context < 1 {
+		top.Refuse("max_position_embeddings", "an integer from 1 on")
+	}
+	if cfg.SlidingWindow < 1 && slices.Contains(top.Strings("layer_types"), checkpoint.SlidingAttention) {
+		top.Refuse("sliding_window", "an integer from 1 on, since layer_types has sliding layers")
 	}
 	c.sliding, c.causal = make([]bool, cfg.Layers), make([]bool, cfg.Layers)
 	for l := range cfg.Layers {
 		c.sliding[l] = l < len(cfg.LayerTypes) && cfg.LayerTypes[l] == checkpoint.SlidingAttention
-		c.causal[l] = c.sliding[l]
-		if f.IsCausal != nil {
-			c.causal[l] = *f.IsCausal
-		}
-		if c.sliding[l] && cfg.SlidingWindow < 1 {
-			return bad("layer_types has a sliding_attention layer, but sliding_window is %d", cfg.SlidingWindow)
-		}
+		c.causal[l] = at("is_causal").Bool("is_causal", c.sliding[l])
+	}
+	if err := top.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", ck.Path(), err)
 	}
 	return c, nil
+}
+
+// Facts are what a DFlash checkpoint says of itself.
+type Facts struct {
+	// BlockSize is how many slots a block has, the known token's included.
+	BlockSize int
+	// TargetLayers is the number of the target's layers, 0 if not said.
+	TargetLayers int
+	// TargetLayerIDs are the target layers whose hidden states are read; nil if
+	// they follow from the number of the target's layers.
+	TargetLayerIDs []int
+	MaskToken      int32
+	// OwnEmbedding and OwnHead tell that the drafter has these for itself; else
+	// they are the target's.
+	OwnEmbedding, OwnHead bool
+}
+
+// Inspect reads a checkpoint's facts without loading it.
+func Inspect(ck *checkpoint.Checkpoint) (Facts, error) {
+	c, err := readConfig(ck)
+	if err != nil {
+		return Facts{}, err
+	}
+	_, embedding := ck.Lookup("embed_tokens.weight")
+	_, head := ck.Lookup("lm_head.weight")
+	return Facts{c.block, c.target, c.layers, c.mask, embedding, head}, nil
+}
+
+// twice tells whether a number stands in a list more than once.
+func twice(list []int) bool {
+	for i, n := range list {
+		if slices.Contains(list[:i], n) {
+			return true
+		}
+	}
+	return false
 }
 
 // defaultLayers are the target layers read when a configuration names none, for
@@ -109,11 +121,4 @@ func defaultLayers(n, l int) []int {
 		ids = append(ids, int(math.RoundToEven(1+float64(i)*float64(n-4)/float64(l-1))))
 	}
 	return ids
-}
-
-func show(n *int) string {
-	if n == nil {
-		return "is missing"
-	}
-	return fmt.Sprint(*n)
 }

@@ -132,11 +132,14 @@ func (d *Drafter) Bind(t model.Target) error {
 	if t.Device() != d.dev {
 		return bad("the drafter is on device %s, the target on %s", d.dev.Name(), t.Device().Name())
 	}
+	if d.cfg.target != 0 && d.cfg.target != spec.Layers {
+		return bad("num_target_layers is %d, but the target has %d layers", d.cfg.target, spec.Layers)
+	}
 	if d.cfg.layers == nil {
 		d.cfg.layers = defaultLayers(spec.Layers, d.cfg.Layers)
 	}
 	for _, l := range d.cfg.layers {
-		if l < 0 || l >= spec.Layers {
+		if l >= spec.Layers {
 			return bad("target_layer_ids has layer %d, but the target has layers 0 to %d", l, spec.Layers-1)
 		}
 	}
@@ -146,7 +149,9 @@ func (d *Drafter) Bind(t model.Target) error {
 	if int(d.cfg.mask) >= spec.Vocab {
 		return bad("mask_token_id is %d, but the target's vocabulary has %d tokens", d.cfg.mask, spec.Vocab)
 	}
-	if d.net.embedding == nil {
+	if own := d.net.embedding; own != nil && own.Rows() < spec.Vocab {
+		return bad("embed_tokens.weight is [%d, %d], want %d rows or more: the target's vocabulary", own.Rows(), own.Cols(), spec.Vocab)
+	} else if own == nil {
 		if spec.Hidden != d.cfg.HiddenSize {
 			return bad("hidden_size is %d, but the target's embedding, which it borrows, is %d wide", d.cfg.HiddenSize, spec.Hidden)
 		}

@@ -49,12 +49,12 @@ func load(dev compute.Device, ck *checkpoint.Checkpoint, cfg *config, q model.Qu
 	ld := model.NewLoader(dev, ck, q)
 	n := &network{
 		eps: float32(cfg.RMSEps), dev: dev, embedScale: 1,
-		fc:         ld.Linear(fc.Cols(), "fc"),
+		fc:         ld.Matrix("fc", cfg.HiddenSize, fc.Cols()), // Bind knows how many columns it must have
 		hiddenNorm: ld.Norm("hidden_norm.weight", cfg.HiddenSize),
 		norm:       ld.Norm("norm.weight", cfg.HiddenSize),
 	}
 	if ld.Has("embed_tokens.weight") {
-		n.embedding = ld.Table("embed_tokens.weight")
+		n.embedding = ld.Embedding("embed_tokens.weight", cfg.HiddenSize)
 	}
 	if ld.Has("lm_head.weight") {
 		n.head = ld.Linear(cfg.HiddenSize, "lm_head")
@@ -63,8 +63,8 @@ func load(dev compute.Device, ck *checkpoint.Checkpoint, cfg *config, q model.Qu
 	if err != nil {
 		return nil, err
 	}
-	if n.fc.Out() != cfg.HiddenSize {
-		return nil, fmt.Errorf("%s: fc.weight has %d rows, want hidden_size %d", ck.Path(), n.fc.Out(), cfg.HiddenSize)
+	if dropped := ld.Dropped(""); len(dropped) > 0 {
+		return nil, fmt.Errorf("%s: tensor %q is no part of a DFlash drafter of num_hidden_layers %d, which would be another one without it", ck.Path(), dropped[0], cfg.Layers)
 	}
 	for _, b := range []struct {
 		view *compute.View

@@ -85,6 +85,22 @@ func IsMTPTensor(name string) bool {
 	return strings.HasPrefix(name, "mtp.") || strings.HasPrefix(name, "mtp_layers.") || strings.Contains(name, ".nextn.")
 }
 
+// PromisedHeads is how many multi-token-prediction heads config.json says there
+// are, and the field that says so; the field is "" if none does. Checkpoints are
+// copied without the heads' tensors, so a promise is no proof.
+func PromisedHeads(cfg *checkpoint.Config) (heads int, field string, err error) {
+	f := cfg.Fields().Text()
+	for _, key := range []string{"num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules"} {
+		if n := f.Int(key, 0, maxHeads, -1); n > heads || n == 0 && field == "" {
+			heads, field = n, key
+		}
+	}
+	return heads, field, f.Err()
+}
+
+// maxHeads bounds what a configuration may promise.
+const maxHeads = 1000
+
 // Judge applies the table of detection to evidence.
 func Judge(e Evidence) Detection {
 	for _, s := range signs {

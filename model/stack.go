@@ -1,7 +1,6 @@
 package model
 
 import (
-	"errors"
 	"fmt"
 	"math"
 
@@ -125,7 +124,7 @@ func (l *Loader) queries(name string, c *StackShape) compute.Linear {
 		l.rows(w, c.Heads*c.HeadDim, name)
 		return w
 	}
-	part := l.ld.projection(name)
+	part := l.projection(name)
 	part.Row = func(row int) int {
 		gate, head, d := row/(c.Heads*c.HeadDim), row/c.HeadDim%c.Heads, row%c.HeadDim
 		return head*2*c.HeadDim + gate*c.HeadDim + d
@@ -313,27 +312,43 @@ func ShapeOf(cfg *checkpoint.Config, layers int, partial float64) (StackShape, e
 	for i := range s.Views {
 		s.Views[i].Causal = true
 	}
+	fields := cfg.Fields().Text()
 	for _, f := range []struct {
 		name string
 		n    int
+		lo   int
 	}{
-		{"hidden_size", s.Hidden},
-		{"num_attention_heads", s.Heads},
-		{"num_key_value_heads", s.KVHeads},
-		{"head_dim", s.HeadDim},
-		{"intermediate_size", s.FFN},
+		{"hidden_size", s.Hidden, 1},
+		{"num_attention_heads", s.Heads, 1},
+		{"num_key_value_heads", s.KVHeads, 1},
+		{"head_dim", s.HeadDim, 2},
+		{"intermediate_size", s.FFN, 1},
 	} {
-		if f.n < 1 || f.n > 1<<20 {
-			return s, fmt.Errorf("config.json: %s is %d, want a positive number", f.name, f.n)
+		if f.n < f.lo || f.n > maxShape {
+			fields.Refuse(f.name, fmt.Sprintf("an integer from %d to %d", f.lo, maxShape))
 		}
+	}
+	if !(s.Eps > 0) {
+		fields.Refuse("rms_norm_eps", "a number above 0")
+	}
+	if !(s.Rotary.Theta > 0) {
+		fields.Refuse("rope_theta", "a number above 0")
+	}
+	if err := fields.Err(); err != nil {
+		return s, err
 	}
 	switch {
 	case s.Heads%s.KVHeads != 0:
 		return s, fmt.Errorf("config.json: num_attention_heads is %d, want a multiple of num_key_value_heads %d", s.Heads, s.KVHeads)
+	case s.HeadDim%2 != 0:
+		return s, fmt.Errorf("config.json: head_dim is %d, want an even number", s.HeadDim)
 	case turned < 2 || turned > s.HeadDim || turned%2 != 0:
 		return s, fmt.Errorf("config.json: partial_rotary_factor %v of head_dim %d turns %d elements, want an even number from 2 on", partial, s.HeadDim, turned)
-	case !(s.Eps > 0) || !(s.QueryScale > 0) || !(s.Rotary.Theta > 0):
-		return s, errors.New("config.json: rms_norm_eps, rope_theta and the query scale must be positive")
+	case !(s.QueryScale > 0):
+		return s, fmt.Errorf("config.json: query_pre_attn_scalar gives a query scale of %v, want a number above 0", s.QueryScale)
 	}
 	return s, nil
 }
+
+// maxShape bounds what a drafter's configuration may claim of a width.
+const maxShape = 1 << 20

@@ -1,12 +1,14 @@
 package mtp
 
 import (
-	"encoding/json"
+	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"surmise/checkpoint"
+	"surmise/drafter"
 )
 
 // Hidden is which of the target's last hidden states a head reads.
@@ -68,95 +70,129 @@ func miMo(prefix string) layout {
 	}
 }
 
-// signs are the endings by which a layout's first head is found, with the maker
-// for the prefix before it.
+// signs are the endings of names that only a layout's heads have, with the maker
+// for the prefix before them.
 var signs = []struct {
-	ending string
-	make   func(prefix string) layout
+	endings []string
+	make    func(prefix string) layout
 }{
-	{"pre_fc_norm_embedding.weight", qwen},
-	{"eh_proj.weight", deepSeek},
-	{"input_proj.weight", miMo},
+	{[]string{"pre_fc_norm_embedding.weight", "pre_fc_norm_hidden.weight"}, qwen},
+	{[]string{"eh_proj.weight", "enorm.weight", "hnorm.weight"}, deepSeek},
+	{[]string{"input_proj.weight", "token_layernorm.weight", "hidden_layernorm.weight"}, miMo},
 }
 
-// find tells the layout of the heads in a checkpoint by its tensors; of several
-// heads the first is used.
-func find(ck *checkpoint.Checkpoint) (layout, error) {
-	var names []string
-	for _, t := range ck.Tensors() {
-		names = append(names, t.Name)
-	}
+// ErrNone is returned for a checkpoint without heads whose configuration does
+// not promise any.
+var ErrNone = errors.New("no multi-token-prediction head: want tensors like mtp.fc.weight (Qwen3.5), model.layers.N.eh_proj.weight (DeepSeek, GLM) or model.mtp_layers.0.input_proj.weight (MiMo)")
+
+// find tells the layout of the heads in a checkpoint by its tensors, and how many
+// there are; of several heads the first is used.
+func find(ck *checkpoint.Checkpoint) (l layout, heads int, err error) {
+	names := ck.Names()
 	for _, s := range signs {
-		prefix, found := "", false
-		for _, name := range names {
-			p, ok := strings.CutSuffix(name, s.ending)
-			if ok && (p == "" || strings.HasSuffix(p, ".")) && (!found || len(p) < len(prefix) || len(p) == len(prefix) && p < prefix) {
-				prefix, found = p, true
+		if prefixes := before(names, s.endings); len(prefixes) > 0 {
+			l, heads = s.make(prefixes[0]), len(prefixes)
+			if l.layer != prefixes[0] { // one projection for all layers
+				heads = layersOf(names, prefixes[0]+"layers.")
+			}
+			break
+		}
+	}
+	promised, field, err := drafter.PromisedHeads(ck.Config())
+	switch {
+	case err != nil:
+		return l, heads, fmt.Errorf("%s: %w", ck.Path(), err)
+	case l.name == "" && promised > 0:
+		return l, 0, fmt.Errorf("%s: config.json promises multi-token-prediction heads (%s is %d), but their tensors are gone: want a copy of the checkpoint that kept them", ck.Path(), field, promised)
+	case l.name == "":
+		return l, 0, fmt.Errorf("%s: %w", ck.Path(), ErrNone)
+	case field != "" && promised == 0:
+		return l, heads, fmt.Errorf("%s: config.json: %s is 0, but the checkpoint has a head: want 1 or more", ck.Path(), field)
+	case promised > heads:
+		return l, heads, fmt.Errorf("%s: config.json: %s is %d, but the checkpoint has tensors of %d: want a copy that kept all (only the first is used, chained)", ck.Path(), field, promised, heads)
+	}
+	for _, name := range []string{l.project + ".weight", l.tokenNorm, l.stateNorm, l.norm} {
+		if _, err := ck.Tensor(name); err != nil {
+			return l, heads, err
+		}
+	}
+	return l, heads, nil
+}
+
+// before returns what stands before the endings, the shortest first.
+func before(names, endings []string) []string {
+	var out []string
+	for _, name := range names {
+		for _, e := range endings {
+			p, ok := strings.CutSuffix(name, e)
+			if ok && (p == "" || strings.HasSuffix(p, ".")) && !slices.Contains(out, p) {
+				out = append(out, p)
 			}
 		}
-		if found {
-			return s.make(prefix), nil
+	}
+	slices.SortFunc(out, func(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) })
+	return out
+}
+
+// layersOf counts the numbers that stand behind a prefix.
+func layersOf(names []string, prefix string) int {
+	found := map[string]bool{}
+	for _, name := range names {
+		if rest, ok := strings.CutPrefix(name, prefix); ok {
+			number, _, _ := strings.Cut(rest, ".")
+			found[number] = true
 		}
 	}
-	if n := promised(ck.Config()); n > 0 {
-		return layout{}, fmt.Errorf("%s: config.json promises %d multi-token-prediction layers, but their tensors are gone: want a copy of the checkpoint that kept them", ck.Path(), n)
+	return len(found)
+}
+
+// Found are the heads a checkpoint has.
+type Found struct {
+	// Layout is "qwen3.5", "deepseek" or "mimo".
+	Layout string
+	// Heads is how many there are; the first is used, chained.
+	Heads int
+	// Reads is the target's state they read.
+	Reads Hidden
+	// OwnEmbedding and OwnHead tell that the first head has these for itself;
+	// else they are the target's.
+	OwnEmbedding, OwnHead bool
+}
+
+// Heads looks for heads in a checkpoint. Without any it is an error that says
+// what was looked for: ErrNone, unless config.json promises heads.
+func Heads(ck *checkpoint.Checkpoint) (Found, error) {
+	l, n, err := find(ck)
+	if err != nil {
+		return Found{}, err
 	}
-	return layout{}, fmt.Errorf("%s: no multi-token-prediction head: want tensors like mtp.fc.weight (Qwen3.5), model.layers.N.eh_proj.weight (DeepSeek, GLM) or model.mtp_layers.0.input_proj.weight (MiMo)", ck.Path())
-}
-
-// Heads tells the layout of the heads a checkpoint has, "qwen3.5", "deepseek" or
-// "mimo", and which of the target's states they read. Without heads it is an
-// error that says what was looked for.
-func Heads(ck *checkpoint.Checkpoint) (layout string, reads Hidden, err error) {
-	l, err := find(ck)
-	return l.name, l.hidden, err
-}
-
-// settings are the fields of config.json that concern a head's layer.
-type settings struct {
-	Promised      int      `json:"num_nextn_predict_layers"`
-	PromisedQwen  int      `json:"mtp_num_hidden_layers"`
-	Partial       *float64 `json:"partial_rotary_factor"`
-	RopeParameter struct {
-		Partial *float64 `json:"partial_rotary_factor"`
-	} `json:"rope_parameters"`
-	Text *settings `json:"text_config"`
-}
-
-func read(cfg *checkpoint.Config) settings {
-	var s settings
-	if cfg == nil || cfg.Raw == nil || json.Unmarshal(cfg.Raw, &s) != nil {
-		return settings{}
-	}
-	if s.Text != nil {
-		return *s.Text
-	}
-	return s
-}
-
-func promised(cfg *checkpoint.Config) int {
-	s := read(cfg)
-	return max(s.Promised, s.PromisedQwen)
+	_, embedding := ck.Lookup(l.embedding)
+	_, head := ck.Lookup(l.head + ".weight")
+	return Found{l.name, n, l.hidden, embedding, head}, nil
 }
 
 // partial is the part of a head that is turned.
-func partial(cfg *checkpoint.Config) float64 {
-	s := read(cfg)
-	if s.Partial == nil {
-		s.Partial = s.RopeParameter.Partial
-	}
-	if s.Partial == nil || !(*s.Partial > 0 && *s.Partial <= 1) {
-		return 1
-	}
-	return *s.Partial
+func partial(cfg *checkpoint.Config) (float64, error) {
+	f := cfg.Fields().Text()
+	rope := f.Object("rope_parameters")
+	part := f.Float("partial_rotary_factor", 0, 1, rope.Float("partial_rotary_factor", 0, 1, 1))
+	return part, f.Err()
 }
+
+// normedHeads tells whether a family normalizes the heads of queries and keys
+// whatever tensors there are: Qwen's from its third generation on.
+func normedHeads(cfg *checkpoint.Config) bool { return ofFamily(cfg, "qwen3") }
 
 // zeroCentred tells whether norms are stored as w for a factor of 1 + w: those
 // of Qwen3.5 and Qwen3-Next are.
 func zeroCentred(cfg *checkpoint.Config) bool {
+	return ofFamily(cfg, "qwen3_5", "qwen3_next", "qwen3next")
+}
+
+// ofFamily tells whether the model's type or class begins with one of names.
+func ofFamily(cfg *checkpoint.Config, names ...string) bool {
 	of := append([]string{cfg.ModelType}, cfg.Architectures...)
 	return slices.ContainsFunc(of, func(s string) bool {
-		s = strings.ToLower(s)
-		return strings.HasPrefix(s, "qwen3_5") || strings.HasPrefix(s, "qwen3_next") || strings.HasPrefix(s, "qwen3next")
+		return slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(strings.ToLower(s), name) })
 	})
 }

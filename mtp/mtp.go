@@ -166,9 +166,13 @@ func (d *Drafter) Bind(t model.Target) error {
 	if d.net.head == nil {
 		d.net.head = t.Head()
 	}
-	if d.net.head.Out() != spec.Vocab || d.net.head.In() != hidden || d.net.embedding.Cols() != hidden || d.net.embedding.Rows() < spec.Vocab {
-		return bad("head [%d, %d] and embedding [%d, %d]: want [%d, %d]", d.net.head.Out(), d.net.head.In(),
-			d.net.embedding.Rows(), d.net.embedding.Cols(), spec.Vocab, hidden)
+	switch head, embedding, context := d.net.head, d.net.embedding, d.ck.Config().Context; {
+	case head.Out() != spec.Vocab || head.In() != hidden:
+		return bad("%s.weight is [%d, %d], want [%d, %d]", d.net.layout.head, head.Out(), head.In(), spec.Vocab, hidden)
+	case embedding.Rows() < spec.Vocab:
+		return bad("%s is [%d, %d], want %d rows or more: the target's vocabulary", d.net.layout.embedding, embedding.Rows(), embedding.Cols(), spec.Vocab)
+	case context > 0 && context < spec.Context:
+		return bad("max_position_embeddings is %d, but the target is used up to %d positions: want as many, or a smaller context", context, spec.Context)
 	}
 	d.layer, d.width = spec.Layers, hidden
 	if d.opts.Hidden == Raw {

@@ -2,6 +2,8 @@ package mtp
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"surmise/checkpoint"
 	"surmise/compute"
@@ -38,12 +40,16 @@ type network struct {
 }
 
 func load(dev compute.Device, ck *checkpoint.Checkpoint, q model.Quantize) (*network, error) {
-	l, err := find(ck)
+	l, _, err := find(ck)
 	if err != nil {
 		return nil, err
 	}
 	cfg := ck.Config()
-	shape, err := model.ShapeOf(cfg, 1, partial(cfg))
+	part, err := partial(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", ck.Path(), err)
+	}
+	shape, err := model.ShapeOf(cfg, 1, part)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", ck.Path(), err)
 	}
@@ -51,22 +57,23 @@ func load(dev compute.Device, ck *checkpoint.Checkpoint, q model.Quantize) (*net
 	if zeroCentred(cfg) {
 		ld.ZeroCentred()
 	}
-	shape.QKNorm = ld.Has(l.layer + "self_attn.q_norm.weight")
+	shape.QKNorm = normedHeads(cfg) || ld.Has(l.layer+"self_attn.q_norm.weight") || ld.Has(l.layer+"self_attn.k_norm.weight")
+	if slices.ContainsFunc(ck.Names(), func(name string) bool { return strings.HasPrefix(name, l.layer+"mlp.experts.") }) {
+		return nil, fmt.Errorf("%s: the head's layer has experts: want a dense feed-forward and ordinary attention", ck.Path())
+	}
 	if t, ok := ck.Lookup(l.layer + "self_attn.q_proj.weight"); ok {
 		shape.Gated = t.Rows() == 2*shape.Heads*shape.HeadDim
-	} else if ld.Has(l.layer + "mlp.experts.0.gate_proj.weight") {
-		return nil, fmt.Errorf("%s: the head's layer has experts: want a dense feed-forward and ordinary attention", ck.Path())
 	}
 	hidden := shape.Hidden
 	n := &network{
 		layout: l, eps: float32(shape.Eps), embedScale: 1,
-		project: ld.Linear(2*hidden, l.project),
+		project: ld.Matrix(l.project, hidden, 2*hidden),
 		token:   ld.Norm(l.tokenNorm, hidden),
 		state:   ld.Norm(l.stateNorm, hidden),
 		norm:    ld.Norm(l.norm, hidden),
 	}
 	if ld.Has(l.embedding) {
-		n.embedding = ld.Table(l.embedding)
+		n.embedding = ld.Embedding(l.embedding, hidden)
 	}
 	if ld.Has(l.head + ".weight") {
 		n.head = ld.Linear(hidden, l.head)
@@ -75,8 +82,8 @@ func load(dev compute.Device, ck *checkpoint.Checkpoint, q model.Quantize) (*net
 	if err != nil {
 		return nil, err
 	}
-	if n.project.Out() != hidden {
-		return nil, fmt.Errorf("%s: %s has %d rows, want hidden_size %d", ck.Path(), l.project, n.project.Out(), hidden)
+	if dropped := ld.Dropped(l.layer); len(dropped) > 0 {
+		return nil, fmt.Errorf("%s: tensor %q is no part of a head of layout %s, which would be another one without it", ck.Path(), dropped[0], l.name)
 	}
 	for _, b := range []struct {
 		view *compute.View

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"surmise/checkpoint"
+	"surmise/dflash"
 	"surmise/drafter"
 	"surmise/model"
 	"surmise/mtp"
@@ -67,6 +68,9 @@ type inspection struct {
 	NotRun       string                  `json:"not_run,omitempty"`
 	MTPLayout    string                  `json:"mtp_layout,omitempty"`
 	MTPHidden    string                  `json:"mtp_hidden,omitempty"`
+	MTPHeads     int                     `json:"mtp_heads,omitempty"`
+	Drafter      *drafterFacts           `json:"drafter,omitempty"`
+	DraftErr     string                  `json:"drafter_error,omitempty"`
 	Layers       int                     `json:"layers"`
 	Hidden       int                     `json:"hidden_size"`
 	Heads        int                     `json:"heads"`
@@ -87,6 +91,17 @@ type inspection struct {
 	Tokenizer    *tokenizer.Info         `json:"tokenizer,omitempty"`
 	TokenizerErr string                  `json:"tokenizer_error,omitempty"`
 	Tensors      []tensorInfo            `json:"tensors,omitempty"`
+}
+
+// drafterFacts are what a checkpoint that is nothing but a drafter has of its own;
+// what it has not it borrows from its target. The fields of a block are DFlash's.
+type drafterFacts struct {
+	OwnEmbedding   bool   `json:"own_embedding"`
+	OwnHead        bool   `json:"own_head"`
+	BlockSize      int    `json:"block_size,omitempty"`
+	TargetLayers   int    `json:"num_target_layers,omitempty"`
+	TargetLayerIDs []int  `json:"target_layer_ids,omitempty"`
+	MaskToken      *int32 `json:"mask_token_id,omitempty"`
 }
 
 // tensorInfo is a tensor's name, type and shape.
@@ -148,9 +163,7 @@ func look(ck *checkpoint.Checkpoint, tensors bool) (*inspection, error) {
 	if found.Kind == drafter.FullModel && !slices.Contains(model.Architectures(), c.Architecture) {
 		x.NotRun = fmt.Sprintf("models of architecture %s are not run yet, only %s", c.Architecture, strings.Join(model.Architectures(), ", "))
 	}
-	if layout, reads, err := mtp.Heads(ck); err == nil {
-		x.MTPLayout, x.MTPHidden = layout, string(reads)
-	}
+	x.draft(ck)
 	for _, l := range c.LayerTypes {
 		if l == checkpoint.SlidingAttention {
 			x.Sliding++
@@ -165,12 +178,42 @@ func look(ck *checkpoint.Checkpoint, tensors bool) (*inspection, error) {
 		}
 	}
 	if t, err := tokenizer.FromCheckpoint(ck); err != nil {
-		x.TokenizerErr = err.Error()
+		if x.ServesAs == drafter.FullModel { // another drafter's tokens are its target's
+			x.TokenizerErr = err.Error()
+		}
 	} else {
 		info := t.Info()
 		x.Tokenizer = &info
 	}
 	return x, nil
+}
+
+// draft adds what concerns drafting: a DFlash drafter's facts, or the heads, be
+// they the target's own or a checkpoint of nothing else.
+func (x *inspection) draft(ck *checkpoint.Checkpoint) {
+	x.Tied = x.Tied && x.ServesAs == drafter.FullModel // a drafter borrows instead
+	if x.ServesAs == drafter.DFlash {
+		f, err := dflash.Inspect(ck)
+		if err != nil {
+			x.DraftErr = err.Error()
+			return
+		}
+		x.Drafter = &drafterFacts{f.OwnEmbedding, f.OwnHead, f.BlockSize, f.TargetLayers, f.TargetLayerIDs, &f.MaskToken}
+		return
+	}
+	f, err := mtp.Heads(ck)
+	if err != nil {
+		if x.ServesAs == drafter.MTP || !errors.Is(err, mtp.ErrNone) {
+			x.DraftErr = err.Error()
+		}
+		return
+	}
+	x.MTPLayout, x.MTPHidden, x.MTPHeads = f.Layout, string(f.Reads), f.Heads
+	if x.ServesAs == drafter.MTP {
+		// A head is one layer; config.json may count its target's.
+		x.KVBytes, x.Layers = x.KVBytes/int64(max(x.Layers, 1)), 1
+		x.Drafter = &drafterFacts{OwnEmbedding: f.OwnEmbedding, OwnHead: f.OwnHead}
+	}
 }
 
 // show prints the facts as lines of name and value.
@@ -186,9 +229,28 @@ func (a *app) show(x *inspection) error {
 		line("architecture", "%s (%s): %s", x.Architecture, x.ModelType, x.NotRun)
 	}
 	if x.MTPLayout != "" {
-		line("prediction heads", "layout %s, reading the %s hidden state (--mtp measures both); draft kind %s runs them", x.MTPLayout, x.MTPHidden, drafter.MTP)
+		heads := "one head"
+		if x.MTPHeads > 1 {
+			heads = fmt.Sprintf("%d heads, of which the first is used", x.MTPHeads)
+		}
+		line("prediction heads", "%s of layout %s, reading the %s hidden state (--mtp measures both); draft kind %s chains it", heads, x.MTPLayout, x.MTPHidden, drafter.MTP)
 	}
-	line("shape", "%d layers, hidden %d, %d/%d heads of %d, feed-forward %d", x.Layers, x.Hidden, x.Heads, x.KVHeads, x.HeadDim, x.FFN)
+	if x.DraftErr != "" {
+		part := "prediction heads"
+		if x.ServesAs == drafter.DFlash {
+			part = "drafter"
+		}
+		line(part, "cannot be used: %s", x.DraftErr)
+	}
+	if d := x.Drafter; d != nil && d.BlockSize > 0 {
+		line("block", "%d slots: the known token and %d to fill, which hold mask token %d", d.BlockSize, d.BlockSize-1, *d.MaskToken)
+		line("reads", "%s", d.reads())
+	}
+	layers := fmt.Sprintf("%d layers", x.Layers)
+	if x.Layers == 1 {
+		layers = "1 layer"
+	}
+	line("shape", "%s, hidden %d, %d/%d heads of %d, feed-forward %d", layers, x.Hidden, x.Heads, x.KVHeads, x.HeadDim, x.FFN)
 	context := fmt.Sprintf("%d positions", x.Context)
 	if x.Window > 0 {
 		context += fmt.Sprintf(", %d of %d layers see %d", x.Sliding, x.Layers, x.Window)
@@ -199,11 +261,7 @@ func (a *app) show(x *inspection) error {
 		rope += fmt.Sprintf(", scaling %s by %g", x.RopeScaling.Type, x.RopeScaling.Factor)
 	}
 	line("rotary", "%s", rope)
-	head := "of its own"
-	if x.Tied {
-		head = "tied to the embedding"
-	}
-	line("vocabulary", "%d, head %s", x.Vocab, head)
+	line("vocabulary", "%d%s", x.Vocab, x.ends())
 	line("weights", "%s parameters, %s", count(x.Parameters), size(x.Bytes))
 	var types []string
 	for _, t := range slices.Sorted(maps.Keys(x.Quantization)) {
@@ -219,6 +277,8 @@ func (a *app) show(x *inspection) error {
 			template = "present (--template prints it)"
 		}
 		line("chat template", "%s", template)
+	} else if x.TokenizerErr == "" {
+		line("tokenizer", "the target's")
 	} else {
 		line("tokenizer", "cannot be read: %s", x.TokenizerErr)
 	}
@@ -227,6 +287,32 @@ func (a *app) show(x *inspection) error {
 		line("  "+t.Name, "%s %v", t.Type, t.Shape)
 	}
 	return w.Flush()
+}
+
+// reads says which of the target's hidden states a DFlash drafter reads.
+func (d *drafterFacts) reads() string {
+	target := "target"
+	if d.TargetLayers > 0 {
+		target = fmt.Sprintf("target of %d layers", d.TargetLayers)
+	}
+	if d.TargetLayerIDs == nil {
+		return "hidden states of layers spread over a " + target
+	}
+	return fmt.Sprintf("hidden states of layers %v of a %s", d.TargetLayerIDs, target)
+}
+
+// ends says where embedding and head come from, as far as that is known.
+func (x *inspection) ends() string {
+	whose := map[bool]string{true: "of its own", false: "the target's"}
+	switch d := x.Drafter; {
+	case d != nil:
+		return fmt.Sprintf(", embedding %s, head %s", whose[d.OwnEmbedding], whose[d.OwnHead])
+	case x.ServesAs != drafter.FullModel:
+		return ""
+	case x.Tied:
+		return ", head tied to the embedding"
+	}
+	return ", head of its own"
 }
 
 func servesAs(kind string) string {

@@ -89,13 +89,13 @@ func NewTarget(t testing.TB, dev compute.Device, layers int, embedding, head Ten
 	require.NoError(t, err)
 	linear, err := dev.LoadLinear(compute.LinearPart{Weight: tensor(t, "head", head)})
 	require.NoError(t, err)
-	cfg := kvcache.Config{Groups: []kvcache.Group{{Layers: 1}}, Heads: 1, HeadDim: 16, Context: 512, Budget: 1 << 22}
+	cfg := kvcache.Config{Groups: []kvcache.Group{{Layers: 1}}, Heads: 1, HeadDim: 16, Context: 256, Budget: 1 << 22}
 	cache, err := kvcache.New(dev, cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, cache.Close()) })
 	return &Target{
 		dev: dev, cache: cache, embedding: table, head: linear,
-		spec: model.Spec{Vocab: head.Shape[0], Hidden: head.Shape[1], Layers: layers, Context: 512},
+		spec: model.Spec{Vocab: head.Shape[0], Hidden: head.Shape[1], Layers: layers, Context: 256},
 	}
 }
 
