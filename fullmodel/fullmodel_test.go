@@ -82,7 +82,22 @@ func TestGivenAnotherTokenizerThenBindNamesTheFirstDifferences(t *testing.T) {
 	d := fullmodel.New(target(t, verifytest.Options{Vocab: vocab}), other, own, true)
 	m := target(t, verifytest.Options{Vocab: vocab})
 	err := d.Bind(m)
-	require.ErrorContains(t, err, `lacks 3 of the target's tokens (0 "w0", 1 "w1", 2 "w2"`)
+	require.ErrorContains(t, err, `lacks 3 of the target's tokens (0 "w0", 1 "w1", 2 "w2"): want`, "all of them, so without an ellipsis")
+	require.NoError(t, d.Close())
+
+	other.order = func(id int32) int32 { return id + 7 }
+	d = fullmodel.New(target(t, verifytest.Options{Vocab: vocab}), other, own, true)
+	require.ErrorContains(t, d.Bind(m), `lacks 7 of the target's tokens (0 "w0", 1 "w1", 2 "w2", 3 "w3", 4 "w4", …): want`)
+	require.NoError(t, d.Close())
+	require.NoError(t, m.Close())
+}
+
+func TestGivenATokenizerBeyondTheDraftModelsEmbeddingThenBindSaysSo(t *testing.T) {
+	own := words{size: vocab, order: same}
+	large := words{size: vocab + 1, order: same}
+	d := fullmodel.New(target(t, verifytest.Options{Vocab: vocab}), large, own, true)
+	m := target(t, verifytest.Options{Vocab: vocab})
+	require.ErrorContains(t, d.Bind(m), fmt.Sprintf("the draft model's tokenizer has %d tokens, but the model only %d", vocab+1, vocab))
 	require.NoError(t, d.Close())
 	require.NoError(t, m.Close())
 }

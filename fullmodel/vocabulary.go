@@ -31,6 +31,9 @@ const shownDifferences = 5
 // drafted from there on. An ordinary one that is missing means that the two
 // were trained with different tokenizers, which is an error.
 func mapVocabulary(target, draft Pieces, targetSize, draftSize int) (*vocabulary, error) {
+	if n := draft.VocabSize(); n > draftSize {
+		return nil, fmt.Errorf("the draft model's tokenizer has %d tokens, but the model only %d: want the tokenizer it was trained with", n, draftSize)
+	}
 	v := &vocabulary{same: true, toDraft: make([]int32, targetSize), toTarget: make([]int32, draftSize)}
 	byText := index(draft, draftSize)
 	for i := range v.toTarget {
@@ -57,7 +60,10 @@ func mapVocabulary(target, draft Pieces, targetSize, draftSize int) (*vocabulary
 		v.same = v.same && d == t
 	}
 	if count > 0 {
-		return nil, fmt.Errorf("the draft model's vocabulary lacks %d of the target's tokens (%s, …): "+
+		if count > len(missing) {
+			missing = append(missing, "…")
+		}
+		return nil, fmt.Errorf("the draft model's vocabulary lacks %d of the target's tokens (%s): "+
 			"want a draft model with the target's tokenizer", count, strings.Join(missing, ", "))
 	}
 	return v, nil
