@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"surmise/checkpoint"
 	"surmise/compute"
@@ -48,4 +49,24 @@ func OpenDraft(kinds *drafter.Kinds, d DraftSetup, b Basis, warn func(string)) (
 		return nil, errors.Join(err, in.Close())
 	}
 	return &Draft{in.Drafter, in.Draft, in.Close}, nil
+}
+
+// kindWithoutModel is what Auto means without a draft model: the target's own
+// heads, else prompt lookup. Heads that config.json promises but that are gone
+// are worth a warning, for the choice would be another with them.
+func (in *Instance) kindWithoutModel(s Setup) string {
+	if _, err := s.Kinds.Find(drafter.MTP); err != nil {
+		return drafter.Lookup
+	}
+	if slices.ContainsFunc(in.Checkpoint.Names(), drafter.IsMTPTensor) {
+		return drafter.MTP
+	}
+	n, field, err := drafter.PromisedHeads(in.Checkpoint.Config())
+	switch path := in.Checkpoint.Path(); {
+	case err != nil:
+		s.warn(fmt.Sprintf("drafting by %s: %s: %v", drafter.Lookup, path, err))
+	case n > 0:
+		s.warn(fmt.Sprintf("drafting by %s: %s: config.json promises multi-token-prediction heads (%s is %d), but their tensors are gone", drafter.Lookup, path, field, n))
+	}
+	return drafter.Lookup
 }

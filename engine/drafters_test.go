@@ -1,10 +1,15 @@
 package engine_test
 
 import (
+	"io/fs"
+	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 
+	"surmise/demo"
+	"surmise/drafter"
 	"surmise/engine"
 	"surmise/engine/kinds"
 	"surmise/promptlookup"
@@ -74,5 +79,37 @@ func TestKindsKnowTheOptionsTheyList(t *testing.T) {
 		k, err := all.Find(name)
 		require.NoError(t, err)
 		require.ElementsMatch(t, want, k.Options, name)
+	}
+}
+
+func TestAutoWarnsThatPromisedHeadsAreGone(t *testing.T) {
+	for value, want := range map[string]string{
+		`1`:   "config.json promises multi-token-prediction heads (num_nextn_predict_layers is 1), but their tensors are gone",
+		`"x"`: `num_nextn_predict_layers is "x", expected an integer from 0 to`,
+		`0`:   "",
+	} {
+		files := fstest.MapFS{}
+		entries, err := fs.ReadDir(demo.FS(), demo.Target)
+		require.NoError(t, err)
+		for _, e := range entries {
+			data, err := fs.ReadFile(demo.FS(), demo.Target+"/"+e.Name())
+			require.NoError(t, err)
+			if e.Name() == "config.json" {
+				data = []byte(strings.Replace(string(data), "{", `{"num_nextn_predict_layers": `+value+",", 1))
+			}
+			files[demo.Target+"/"+e.Name()] = &fstest.MapFile{Data: data}
+		}
+		var warnings []string
+		in := openFamily(t, engine.Auto, "", func(s *engine.Setup) {
+			s.FS, s.Warn = files, func(m string) { warnings = append(warnings, m) }
+		})
+		require.Equal(t, drafter.Lookup, in.Drafter.Contract().Kind)
+		if want == "" {
+			require.Empty(t, warnings)
+		} else {
+			require.Len(t, warnings, 1)
+			require.Contains(t, warnings[0], want)
+			require.Contains(t, warnings[0], "drafting by prompt-lookup")
+		}
 	}
 }

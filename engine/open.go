@@ -371,15 +371,3 @@ func (s Setup) warn(message string) {
 		s.Warn(message)
 	}
 }
-
-// kindWithoutModel is what Auto means without a draft model.
-func (in *Instance) kindWithoutModel(s Setup) string {
-	if _, err := s.Kinds.Find(drafter.MTP); err == nil {
-		for _, t := range in.Checkpoint.Tensors() {
-			if drafter.IsMTPTensor(t.Name) {
-				return drafter.MTP
-			}
-		}
-	}
-	return drafter.Lookup
-}
