@@ -3,7 +3,9 @@ package engine
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"surmise/drafter"
@@ -21,9 +23,21 @@ type Explanation struct {
 	// many were proposed to measure it; both 0 if the drafter declined.
 	DraftStep time.Duration `json:"draft_step_ns"`
 	Drafted   int64         `json:"drafted"`
-	// Declined counts the measurement's rounds without a proposal, by reason.
+	// TargetLayers is how many layers the target has: the input layer of that number
+	// is the output of its final norm.
+	TargetLayers int `json:"target_layers"`
+	// Trial is what the automatic width did behind the prompt.
+	Trial   Engagement `json:"trial"`
+	Outlook []Outlook  `json:"outlook"`
+}
+
+// Engagement is how often the drafter drafted, and why not.
+type Engagement struct {
+	// Rounds are those that could have had a proposal, Drafts those that had one.
+	Rounds int64 `json:"rounds"`
+	Drafts int64 `json:"drafts"`
+	// Declined counts the others by reason.
 	Declined map[drafter.Reason]int64 `json:"declined,omitempty"`
-	Outlook  []Outlook                `json:"outlook"`
 }
 
 // Outlook is what the automatic width chooses if every proposed token survives
@@ -36,55 +50,73 @@ type Outlook struct {
 	Speedup float64 `json:"speedup"`
 }
 
+// The measurements of Explain: tokens decoded with a fixed width to time drafting,
+// and with the automatic one to see what it does.
 const (
-	explainTokens = 48
-	explainWidth  = 4
+	explainStep  = 48
+	explainWidth = 4
+	explainTrial = 128
 )
 
 // Explain probes and measures: it decodes some tokens behind the prompt with four
-// proposals a round, so that it takes about a second on a small model. forward is
-// the measured cost of forwards.
+// proposals a round and some with the automatic width, so that it takes about a
+// second on a small model. forward is the measured cost of forwards.
 func (in *Instance) Explain(ctx context.Context, prompt []int32, forward map[int]time.Duration, clock func() time.Time) (*Explanation, error) {
 	if in.Drafter == nil {
 		return nil, fmt.Errorf("explain: no drafter: choose one with a draft kind or a draft model")
 	}
-	x := &Explanation{Contract: in.Contract(), Probe: in.Probe, Forward: forward}
+	x := &Explanation{Contract: in.Contract(), Probe: in.Probe, Forward: forward, TargetLayers: in.Model.Spec().Layers}
+	x.Contract.Features = built(x.Contract.Features)
 	if len(prompt) == 0 {
 		rng := rand.New(rand.NewPCG(3, 4))
 		for range min(16, in.Model.Spec().Context/2) {
 			prompt = append(prompt, int32(rng.IntN(in.Model.Spec().Vocab)))
 		}
 	}
-	if err := in.measureDraft(ctx, x, prompt, clock); err != nil {
+	step, _, err := in.drafts(ctx, prompt, explainStep, drafter.Fixed(explainWidth), clock)
+	if err != nil {
 		return nil, err
+	}
+	if x.Drafted = step.Proposed; step.Proposed > 0 {
+		x.DraftStep = step.Draft / time.Duration(step.Proposed)
+	}
+	trial, declines, err := in.drafts(ctx, prompt, explainTrial, drafter.NewAuto(drafter.NewCosts(forward), drafter.MaxWidth), clock)
+	if err != nil {
+		return nil, err
+	}
+	// The rounds' limit is the measurement's, not the drafter's.
+	delete(declines, drafter.NothingLeft)
+	x.Trial = Engagement{Rounds: trial.Drafts, Drafts: trial.Drafts, Declined: declines}
+	for _, n := range declines {
+		x.Trial.Rounds += n
 	}
 	x.outlook()
 	return x, nil
 }
 
-// measureDraft decodes a few tokens and notes what drafting took.
-func (in *Instance) measureDraft(ctx context.Context, x *Explanation, prompt []int32, clock func() time.Time) error {
+// built are the features without those that the sampler refuses as not built yet.
+func built(features []drafter.Feature) []drafter.Feature {
+	if (&sampler.Params{EBNF: "root ::= []"}).CheckBuilt() == nil {
+		return features
+	}
+	return slices.DeleteFunc(slices.Clone(features), func(f drafter.Feature) bool { return f == "grammar" })
+}
+
+// drafts decodes some tokens and gives what drafting did, and why it did not.
+func (in *Instance) drafts(ctx context.Context, prompt []int32, tokens int, width drafter.Width, clock func() time.Time) (drafter.Tally, map[drafter.Reason]int64, error) {
+	kind := in.Drafter.Contract().Kind
 	counters := drafter.NewCounters(in.Drafter.Contract())
-	e := New(in.Model, in.Tokenizer, Options{Clock: clock, Width: drafter.Fixed(explainWidth), Counters: counters})
+	e := New(in.Model, in.Tokenizer, Options{Clock: clock, Width: width, Counters: counters})
 	p := sampler.Default()
 	seed := uint64(1)
-	p.Seed, p.MaxNewTokens, p.IgnoreEOS = &seed, explainTokens, true
-	err := e.Run(ctx, Request{Prompt: prompt, Params: p, Drafter: in.Drafter, Emit: func(Event) {}})
+	p.Seed, p.MaxNewTokens, p.IgnoreEOS = &seed, tokens, true
+	err := e.Run(ctx, Request{Prompt: prompt, Params: p, Drafter: in.Drafter, Fresh: true, Emit: func(Event) {}})
 	if err != nil {
-		return fmt.Errorf("explain: %w", err)
+		return drafter.Tally{}, nil, fmt.Errorf("explain: %w", err)
 	}
-	kind := in.Drafter.Contract().Kind
-	t := counters.Tally(kind)
-	x.Drafted, x.Declined = t.Proposed, map[drafter.Reason]int64{}
-	for reason, n := range counters.Declines(kind) {
-		if n > 0 {
-			x.Declined[reason] = n
-		}
-	}
-	if t.Proposed > 0 {
-		x.DraftStep = t.Draft / time.Duration(t.Proposed)
-	}
-	return nil
+	declines := counters.Declines(kind)
+	maps.DeleteFunc(declines, func(_ drafter.Reason, n int64) bool { return n == 0 })
+	return counters.Tally(kind), declines, nil
 }
 
 // outlook finds the best width for a range of chances.

@@ -59,10 +59,13 @@ func (a *app) explain(cmd *cobra.Command, f *explainFlags) error {
 	return errors.Join(err, in.Close())
 }
 
+// trialText is what explain continues to see what drafting takes and when it engages.
+const trialText = "one two three four five one two three four five one two"
+
 func (a *app) explainInstance(ctx context.Context, in *engine.Instance, f *explainFlags) error {
 	forward := a.forwardCosts(ctx, &f.model, in)
 	var prompt []int32
-	if ids, err := in.Tokenizer.Encode("one two three four five one two three four five one two", tokenizer.EncodeOptions{}); err == nil {
+	if ids, err := in.Tokenizer.Encode(trialText, tokenizer.EncodeOptions{}); err == nil {
 		prompt = ids
 	}
 	x, err := in.Explain(ctx, prompt, forward, a.now)
@@ -100,11 +103,7 @@ func (a *app) printExplanation(x *engine.Explanation) error {
 		line("width probe", "%s", x.Probe.Difference)
 	}
 	line("proposes", "%s, at most %d tokens a round", c.Proposes, c.MaxWidth)
-	inputs := "tokens"
-	if len(c.Inputs.Layers) > 0 {
-		inputs = "tokens and the target's hidden states of layers " + numbers(c.Inputs.Layers)
-	}
-	line("reads", "%s", inputs)
+	line("reads", "%s", inputs(c.Inputs.Layers, x.TargetLayers))
 	features := make([]string, len(c.Features))
 	for i, f := range c.Features {
 		features[i] = string(f)
@@ -115,8 +114,9 @@ func (a *app) printExplanation(x *engine.Explanation) error {
 	if x.Drafted > 0 {
 		line("drafting takes", "%.3f ms a proposal (%d measured)", milliseconds(x.DraftStep), x.Drafted)
 	}
-	for _, reason := range slices.Sorted(maps.Keys(x.Declined)) {
-		line("declined here", "%d rounds: %s", x.Declined[reason], reason)
+	line("trial", "with the automatic width behind %q: drafted in %d of %d rounds", trialText, x.Trial.Drafts, x.Trial.Rounds)
+	for _, reason := range slices.Sorted(maps.Keys(x.Trial.Declined)) {
+		line("", "not in %d: %s", x.Trial.Declined[reason], ruleOf(c, reason))
 	}
 	for _, k := range slices.Sorted(maps.Keys(x.Forward)) {
 		line(fmt.Sprintf("forward of %d", k), "%.3f ms", milliseconds(x.Forward[k]))
@@ -135,6 +135,38 @@ func (a *app) printExplanation(x *engine.Explanation) error {
 		}
 	}
 	return w.Flush()
+}
+
+// inputs says what a drafter reads of a target with so many layers.
+func inputs(read []int, layers int) string {
+	out := "tokens"
+	var blocks []int
+	for _, l := range read {
+		if l < layers {
+			blocks = append(blocks, l)
+		}
+	}
+	switch len(blocks) {
+	case 0:
+	case 1:
+		out += fmt.Sprintf(" and the target's hidden state after layer %d of 0 to %d", blocks[0], layers-1)
+	default:
+		out += fmt.Sprintf(" and the target's hidden states after layers %s of 0 to %d", numbers(blocks), layers-1)
+	}
+	if len(blocks) < len(read) {
+		out += " and the target's final hidden state, after its last norm"
+	}
+	return out
+}
+
+// ruleOf is the rule a reason is the name of, in words.
+func ruleOf(c drafter.Contract, reason drafter.Reason) string {
+	for _, r := range c.Engagement {
+		if r.Name == string(reason) {
+			return fmt.Sprintf("%s: %s (%s)", r.Name, r.When, r.Why)
+		}
+	}
+	return string(reason)
 }
 
 // rules prints rules under one heading.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -108,5 +109,36 @@ func TestOptionsOfNetworksDoNotStopPromptLookup(t *testing.T) {
 			}
 			require.Equal(t, kind != "--draft-kind=none", strings.Contains(r.errors, "prompt-lookup"), "%s: it drafts", kind)
 		}
+	}
+}
+
+// explain says when a drafter engages and why not, in the words of its rules, and
+// promises nothing that is not built.
+func TestExplainSaysWhatWouldEngageAndWhyNot(t *testing.T) {
+	for kind, reads := range map[string]string{
+		drafter.Lookup: "tokens\n", drafter.MTP: "tokens and the target's final hidden state, after its last norm\n",
+		drafter.DFlash: "tokens and the target's hidden states after layers ",
+	} {
+		args := []string{"explain", "--draft-kind", kind}
+		r := runApp(t.Context(), "", inDemo, args...)
+		require.Equal(t, statusOK, r.status, r.errors)
+		require.Regexp(t, "\nreads +"+regexp.QuoteMeta(reads), r.out)
+		_, works, _ := strings.Cut(r.out, "works with")
+		works, _, _ = strings.Cut(works, "\n")
+		require.Contains(t, works, "logit_bias")
+		require.NotContains(t, works, "grammar", "the sampler refuses it")
+		r = runApp(t.Context(), "", inDemo, append(args, "--json")...)
+		require.Equal(t, statusOK, r.status, r.errors)
+		var x engine.Explanation
+		require.NoError(t, json.Unmarshal([]byte(r.out), &x))
+		require.Greater(t, x.Trial.Rounds, int64(10))
+		rounds := x.Trial.Drafts
+		for reason, n := range x.Trial.Declined {
+			rounds += n
+			require.NotEqual(t, drafter.NothingLeft, reason, "that is the measurement's own end")
+			require.Contains(t, ruleOf(x.Contract, reason), "(", "the rule's reason is told")
+		}
+		require.Equal(t, x.Trial.Rounds, rounds)
+		require.Positive(t, x.TargetLayers)
 	}
 }
