@@ -41,7 +41,7 @@ const calibrateContext = 256
 func (a *app) calibrateCommand() *cobra.Command {
 	f := new(calibrateFlags)
 	cmd := &cobra.Command{
-		Use:   "calibrate --model PATH",
+		Use:   "calibrate [--model PATH]",
 		Short: "Measure what forwards take by their number of rows, and what the machine allows",
 		Long: "Measure what a forward with logits for all rows takes, for 1 to 64 rows, and the machine's limits in the\n" +
 			"same run: bandwidth of memory and rates of multiply-adds. The roofline is the time these limits allow at\n" +

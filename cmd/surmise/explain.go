@@ -27,7 +27,7 @@ type explainFlags struct {
 func (a *app) explainCommand() *cobra.Command {
 	f := new(explainFlags)
 	cmd := &cobra.Command{
-		Use:   "explain --model PATH --draft-model PATH",
+		Use:   "explain [--model PATH] [--draft-model PATH]",
 		Short: "Show what a drafter promises, costs and can bring with a model on this machine",
 		Long: "Show a drafter's contract, whether blocks of tokens are exact on this machine, what forwards and drafting\n" +
 			"take, and which width the automatic policy would choose for which acceptance.",

@@ -93,8 +93,8 @@ func (a *app) addDrafts(cmd *cobra.Command, f *draftFlags) {
 	fl.StringSliceVar(&f.widths, "draft-block-size", []string{engine.Auto}, "caps on the tokens proposed in a round, each 1 to 64 or auto; may be repeated")
 	fl.Float64SliceVar(&f.temperatures, "temperatures", nil, "temperatures to compare at (default that of --temp)")
 	addDraftOptions(fl)
-	a.alias("draft-model", "model-draft")
-	a.alias("draft-block-size", "draft", "draft-max", "spec-draft-n-max")
+	a.alias(fl.Lookup("draft-model"), "model-draft")
+	a.alias(fl.Lookup("draft-block-size"), "draft", "draft-max", "spec-draft-n-max")
 }
 
 // contender is a drafter that takes part: its setup and the name of its model.

@@ -47,9 +47,9 @@ func (a *app) addModel(cmd *cobra.Command, f *modelFlags) {
 	d := &f.setup.Draft
 	fl.StringVar(&d.Kind, "draft-kind", engine.Auto, "how to draft: "+strings.Join(a.kinds.Names(), ", ")+", or "+engine.Auto+": the draft model given, else the target's own prediction heads, else "+drafter.Lookup)
 	fl.StringVar(&d.Model, "draft-model", "", "draft checkpoint")
-	a.alias("draft-model", "model-draft")
+	a.alias(fl.Lookup("draft-model"), "model-draft")
 	fl.StringVar(&d.BlockSize, "draft-block-size", engine.Auto, "cap on the tokens proposed in a round: 1 to 64, or auto")
-	a.alias("draft-block-size", "draft", "draft-max", "spec-draft-n-max")
+	a.alias(fl.Lookup("draft-block-size"), "draft", "draft-max", "spec-draft-n-max")
 	fl.Bool("prompt-lookup", false, "short for --draft-kind prompt-lookup")
 	addDraftOptions(fl)
 	fl.BoolVar(&d.Optional, "draft-optional", false, "go on without a drafter that cannot be opened")

@@ -30,14 +30,11 @@ func (a *app) addSampling(cmd *cobra.Command, f *samplingFlags, profile sampler.
 		}
 		v := &fieldFlag{field: field, params: &f.params, initial: defaultText(field, &f.params)}
 		help := field.Help + " (" + field.Valid + ")"
-		for _, other := range field.Flags()[1:] {
-			help += ", also --" + other
-		}
 		flag := cmd.Flags().VarPF(v, field.Flag, short, help)
 		if field.Kind == sampler.KindBool || field.Kind == sampler.KindLogprobs {
 			flag.NoOptDefVal = "true"
 		}
-		a.alias(field.Flag, field.Flags()[1:]...)
+		a.alias(flag, field.Flags()[1:]...)
 	}
 	return nil
 }

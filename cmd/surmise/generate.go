@@ -25,7 +25,7 @@ type generateFlags struct {
 func (a *app) generateCommand() *cobra.Command {
 	f := new(generateFlags)
 	cmd := &cobra.Command{
-		Use:   "generate --model PATH --prompt TEXT",
+		Use:   "generate --prompt TEXT [--model PATH]",
 		Short: "Continue a prompt, or answer it",
 		Example: "  surmise generate -m model.gguf -p 'The capital of France is'\n" +
 			"  surmise generate -m model.gguf --prompt-file main.go --raw --prompt-lookup --json",
@@ -54,6 +54,9 @@ func (a *app) generate(cmd *cobra.Command, f *generateFlags) error {
 	}
 	if f.sampling.params.Logprobs && !f.json {
 		return usage(errors.New("--logprobs without --json, which shows them: add --json"))
+	}
+	if p := f.sampling.params; f.showDrafts && (f.json || p.Candidates() > 1 || p.Beams > 1) {
+		return usage(errors.New("--show-drafts colours one answer as it streams: leave it out with --json, or with several samples or beams"))
 	}
 	text, ids, err := f.prompt.read(cmd, a.stdin)
 	if err != nil {

@@ -31,7 +31,7 @@ type inspectFlags struct {
 func (a *app) inspectCommand() *cobra.Command {
 	f := new(inspectFlags)
 	cmd := &cobra.Command{
-		Use:   "inspect --model PATH",
+		Use:   "inspect [--model PATH | PATH]",
 		Short: "Show a checkpoint: architecture, shapes, quantization, memory, tokenizer, template",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -41,6 +41,9 @@ func (a *app) inspectCommand() *cobra.Command {
 					return usage(errors.New("two checkpoints given: leave out --model or the argument"))
 				}
 				*path = args[0]
+			}
+			if err := f.mtp.check(cmd); err != nil {
+				return err
 			}
 			if f.mtp.on {
 				return a.inspectMTP(cmd.Context(), f)

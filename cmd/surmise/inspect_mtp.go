@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"surmise/bench/prompts"
 	"surmise/drafter"
 	"surmise/engine"
 	"surmise/tokenizer"
@@ -24,7 +27,42 @@ func (f *mtpFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.BoolVar(&f.on, "mtp", false, "measure a multi-token-prediction head's acceptance with both hidden states it may read")
 	fl.StringVar(&f.head, "draft-model", "", "with --mtp: the head's checkpoint (default: the target's own heads)")
-	fl.StringVar(&f.file, "text", "", "with --mtp: a text file to continue at several places; - is standard input")
+	fl.StringVar(&f.file, "text", "", "with --mtp: a text file to continue at several places, best one like those the model is for; - is standard input (default: built-in prompts)")
+}
+
+// check refuses what only one way of inspecting looks at.
+func (f *mtpFlags) check(cmd *cobra.Command) error {
+	needs, others := "without --mtp, which", []string{"draft-model", "text"}
+	if f.on {
+		needs, others = "together with --mtp, which does not", []string{"tensors", "template"}
+	}
+	for _, name := range others {
+		if cmd.Flags().Changed(name) {
+			return usage(fmt.Errorf("--%s %s looks at it: leave one of them out", name, needs))
+		}
+	}
+	return nil
+}
+
+// builtinText is made of a few prompts of every category.
+func builtinText() (string, error) {
+	set, err := prompts.Builtin()
+	if err == nil {
+		set, err = set.Choose(prompts.Choice{Limit: 12})
+	}
+	var text strings.Builder
+	for _, q := range set.Items {
+		text.WriteString(q.Turns[0] + "\n\n")
+	}
+	return text.String(), err
+}
+
+// read is the text to continue.
+func (f *mtpFlags) read(stdin io.Reader) (string, error) {
+	if f.file == "" {
+		return builtinText()
+	}
+	return readText("--text", f.file, stdin)
 }
 
 // headJSON is the acceptance with one hidden state as JSON.
@@ -35,10 +73,7 @@ type headJSON struct {
 
 // inspectMTP continues a text with the head reading one state, then the other.
 func (a *app) inspectMTP(ctx context.Context, f *inspectFlags) (err error) {
-	if f.mtp.file == "" {
-		return usage(errors.New("inspect --mtp: no text to continue: say --text FILE, a text like those the model is for"))
-	}
-	text, err := readText("--text", f.mtp.file, a.stdin)
+	text, err := f.mtp.read(a.stdin)
 	if err != nil {
 		return err
 	}

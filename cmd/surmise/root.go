@@ -131,19 +131,32 @@ func flagError(err error) error {
 	return err
 }
 
-// alias lets a flag be given by other names.
-func (a *app) alias(flag string, names ...string) {
+// alias lets a flag be given by other names, which its help lists.
+func (a *app) alias(flag *pflag.Flag, names ...string) {
 	for _, n := range names {
-		a.aliases[n] = flag
+		a.aliases[n] = flag.Name
+		flag.Usage += ", also --" + n
 	}
 }
 
 // noArgs refuses arguments that are not flags.
-func noArgs(_ *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usage(fmt.Errorf("argument %q is not a flag: a prompt is given with --prompt, and the number of a flag that can do without one with =, as in --logprobs=5", args[0]))
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
 	}
-	return nil
+	text := fmt.Sprintf("argument %q is not a flag: ", args[0])
+	switch {
+	case cmd.Flags().Lookup("prompt") == nil:
+		text += cmd.CommandPath() + " takes flags only"
+		for i, c := range cmd.Commands() {
+			text += []string{", or the command ", " or "}[min(i, 1)] + c.Name()
+		}
+	case cmd.Flags().Lookup("logprobs") == nil:
+		text += "a prompt is given with --prompt"
+	default:
+		text += "a prompt is given with --prompt, and the number of a flag that can do without one with =, as in --logprobs=5"
+	}
+	return usage(errors.New(text))
 }
 
 // interruptible is a context that Ctrl-C cancels.

@@ -28,7 +28,7 @@ type runFlags struct {
 func (a *app) runCommand() *cobra.Command {
 	f := new(runFlags)
 	cmd := &cobra.Command{
-		Use:   "run --model PATH",
+		Use:   "run [--model PATH]",
 		Short: "Chat with a model in the terminal",
 		Long: "Chat with a model in the terminal. Ctrl-C stops an answer; Ctrl-D or /exit leaves.\n" +
 			"/clear forgets the conversation, /regenerate answers the last message again, with the next seed.",

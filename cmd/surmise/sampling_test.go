@@ -146,6 +146,10 @@ func TestHelpListsEveryOtherName(t *testing.T) {
 	require.Contains(t, help, ", also --temperature")
 	require.Contains(t, help, ", also --max-tokens, also --max-completion-tokens, also --n-predict")
 	require.Contains(t, help, "grammar; not built yet")
+	require.Contains(t, help, "draft checkpoint, also --model-draft")
+	require.Contains(t, help, "or auto, also --draft, also --draft-max, also --spec-draft-n-max")
+	require.Regexp(t, `--draft-noise .*default "shared"`, help)
+	require.Contains(t, surmise(t, "", "bench", "--help").out, ", also --model-draft")
 }
 
 func TestExplainSamplingShowsTheStagesOfAProfile(t *testing.T) {

@@ -25,7 +25,7 @@ type tokenizeFlags struct {
 func (a *app) tokenizeCommand() *cobra.Command {
 	f := new(tokenizeFlags)
 	cmd := &cobra.Command{
-		Use:   "tokenize --model PATH --prompt TEXT",
+		Use:   "tokenize --prompt TEXT [--model PATH]",
 		Short: "Show the tokens of a text, or the text of tokens",
 		Args:  noArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return a.tokenize(cmd, f) },
