@@ -54,8 +54,8 @@ type Config struct {
 
 	// TieEmbeddings says that the head is the embedding matrix.
 	TieEmbeddings bool
-	// AttentionBias says that q, k and v have biases (and o, where a tensor of
-	// that name exists); MLPBias that gate, up and down have.
+	// AttentionBias says that q, k, v and o have biases (o only where a tensor of
+	// that name exists, in GGUF files and Qwen2); MLPBias that gate, up and down have.
 	AttentionBias, MLPBias bool
 	// NormPlusOne says that norms are stored zero-centred and loaders use 1+w
 	// (Hugging Face's gemma3; GGUF files hold the sum already).

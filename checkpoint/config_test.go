@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -275,6 +276,25 @@ func TestAConfigThatContradictsTheShapesIsAnError(t *testing.T) {
 		_, err := OpenFS(files, "m")
 		require.ErrorContains(t, err, "model.layers.1.self_attn.o_proj.bias")
 	})
+}
+
+func TestOfFourPromisedBiasesThatOfTheOutputMayNotBeMissing(t *testing.T) {
+	files := tinyHF(t, "qwen3", map[string]any{"attention_bias": true})
+	tensors := tinyTensors("qwen3")
+	for i := range 2 {
+		for name, width := range map[string]int{"q": 32, "k": 16, "v": 16} {
+			tensors = append(tensors, floats(fmt.Sprintf("model.layers.%d.self_attn.%s_proj.bias", i, name), F32, width))
+		}
+	}
+	files["m/model.safetensors"].Data = safetensorsBytes(t, tensors...)
+	_, err := OpenFS(files, "m")
+	require.ErrorContains(t, err, `tensor "model.layers.0.self_attn.o_proj.bias" is missing`)
+	for i := range 2 {
+		tensors = append(tensors, floats(fmt.Sprintf("model.layers.%d.self_attn.o_proj.bias", i), F32, tinyHidden))
+	}
+	files["m/model.safetensors"].Data = safetensorsBytes(t, tensors...)
+	_, err = OpenFS(files, "m")
+	require.NoError(t, err)
 }
 
 func TestATiedHeadMayBeAbsentAndAnUntiedOneMayNot(t *testing.T) {

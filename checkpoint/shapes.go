@@ -101,9 +101,12 @@ func (c *Config) checkLayer(s *shapeCheck, f *family, layer string) {
 		}
 	}
 	s.want(layer+"self_attn.o_proj.weight", c.HiddenSize, q)
-	if c.AttentionBias {
+	switch {
+	case c.AttentionBias && c.Raw != nil && !f.qkvBias: // of Transformers' classes, attention_bias means all four
+		s.want(layer+"self_attn.o_proj.bias", c.HiddenSize)
+	case c.AttentionBias:
 		s.optional(layer+"self_attn.o_proj.bias", c.HiddenSize)
-	} else {
+	default:
 		s.forbid(layer+"self_attn.o_proj.bias", "the configuration has no such biases")
 	}
 }
