@@ -324,10 +324,13 @@ func ShapeOf(cfg *checkpoint.Config, layers int, partial float64) (StackShape, e
 		{"head_dim", s.HeadDim, 2},
 		{"intermediate_size", s.FFN, 1},
 	} {
-		if f.n < f.lo || f.n > maxShape {
+		// A configuration of an unknown family was read with a blind eye.
+		if fields.Int(f.name, f.lo, maxShape, f.n) < f.lo {
 			fields.Refuse(f.name, fmt.Sprintf("an integer from %d to %d", f.lo, maxShape))
 		}
 	}
+	fields.Int("vocab_size", 1, math.MaxInt32, 0)
+	fields.Int("max_position_embeddings", 1, math.MaxInt32, 0)
 	if !(s.Eps > 0) {
 		fields.Refuse("rms_norm_eps", "a number above 0")
 	}

@@ -102,6 +102,9 @@ func find(ck *checkpoint.Checkpoint) (l layout, heads int, err error) {
 	switch {
 	case err != nil:
 		return l, heads, fmt.Errorf("%s: %w", ck.Path(), err)
+	case l.name == "" && slices.ContainsFunc(names, drafter.IsMTPTensor):
+		return l, 0, fmt.Errorf("%s: there is tensor %q, but none that tells the layout of a head: want one like mtp.pre_fc_norm_embedding.weight (Qwen3.5), model.layers.N.eh_proj.weight (DeepSeek, GLM) or model.mtp_layers.0.input_proj.weight (MiMo)",
+			ck.Path(), names[slices.IndexFunc(names, drafter.IsMTPTensor)])
 	case l.name == "" && promised > 0:
 		return l, 0, fmt.Errorf("%s: config.json promises multi-token-prediction heads (%s is %d), but their tensors are gone: want a copy of the checkpoint that kept them", ck.Path(), field, promised)
 	case l.name == "":

@@ -52,6 +52,8 @@ func TestGivenATensorOfTheNetworkIsMissingThenTheErrorNamesIt(t *testing.T) {
 		err := start(t, tc.fixture, nil, without(tc.name))
 		require.ErrorContains(t, err, `tensor "`+tc.name+`" is missing`)
 	}
+	norms := map[string][]int{"mtp.pre_fc_norm_embedding.weight": nil, "mtp.pre_fc_norm_hidden.weight": nil}
+	require.ErrorContains(t, start(t, "qwen3_plain", nil, norms), `there is tensor "mtp.fc.weight", but none that tells the layout of a head`)
 	both := map[string][]int{"mtp.layers.0.self_attn.q_norm.weight": nil, "mtp.layers.0.self_attn.k_norm.weight": nil}
 	require.ErrorContains(t, start(t, "qwen3_plain", nil, both), "q_norm.weight")
 }
@@ -98,6 +100,10 @@ func TestGivenAConfigurationOfNonsenseThenTheErrorNamesFieldValueAndWhatIsValid(
 		{"partial_rotary_factor", "x", `partial_rotary_factor is "x", expected a number from 0 to 1`},
 		{"hidden_size", nil, `hidden_size is missing, expected an integer from 1 to`},
 		{"hidden_size", "64", `hidden_size is "64", expected an integer from 1 to`},
+		{"num_key_value_heads", 0, `num_key_value_heads is 0, expected an integer from 1 to`},
+		{"head_dim", "x", `head_dim is "x", expected an integer from 2 to`},
+		{"max_position_embeddings", "x", `max_position_embeddings is "x", expected an integer from 1 to`},
+		{"vocab_size", 0, `vocab_size is 0, expected an integer from 1 to`},
 		{"rms_norm_eps", nil, `rms_norm_eps is missing, expected a number above 0`},
 		{"rope_theta", nil, `rope_theta is missing, expected a number above 0`},
 	} {
