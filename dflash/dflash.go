@@ -37,6 +37,7 @@ func Contract() drafter.Contract {
 		Qualification: []drafter.Rule{
 			{Name: "configuration", When: "architecture DFlashDraftModel or a dflash_config with block_size, target_layer_ids and mask_token_id", Why: "they say what is read and what is filled"},
 			{Name: "hidden", When: "fc.weight has as many columns as the chosen target layers have hidden states together", Why: "the drafter was made for a target of that width"},
+			{Name: "layers", When: "num_target_layers, if said, is the number of the target's layers", Why: "the drafter was made for a target of that depth"},
 			{Name: "vocabulary", When: "the mask token is one of the target's", Why: "embedding and head are the target's"},
 		},
 		Inputs: drafter.Inputs{Tokens: true},

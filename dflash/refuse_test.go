@@ -61,6 +61,7 @@ func TestGivenAConfigurationOfNonsenseThenTheErrorNamesFieldValueAndWhatIsValid(
 		{"hidden_size", nil, `hidden_size is missing, expected an integer from 1 to`},
 		{"num_attention_heads", nil, `num_attention_heads is missing, expected an integer from 1 to`},
 		{"num_hidden_layers", nil, `num_hidden_layers is missing, expected an integer from 1 to`},
+		{"num_key_value_heads", 2, `layers.0.self_attn.k_proj and v_proj: 64 rows, want 128 by num_key_value_heads and head_dim of config.json`},
 		{"head_dim", 1, `head_dim is 1, expected an integer from 2 to`},
 		{"rms_norm_eps", 0, `rms_norm_eps is 0, expected a number above 0`},
 		{"sliding_window", json.RawMessage("null"), `sliding_window is missing, expected an integer from 1 on, since layer_types has sliding layers`},

@@ -96,10 +96,10 @@ func NewStack(ld *Loader, shape StackShape, prefix func(layer int) string) (*Sta
 			l.qNorm = ld.Norm(at("self_attn.q_norm.weight"), c.HeadDim)
 			l.kNorm = ld.Norm(at("self_attn.k_norm.weight"), c.HeadDim)
 		}
-		ld.rows(l.kv, 2*kv, at("self_attn.k_proj and v_proj"))
-		ld.rows(l.out, c.Hidden, at("self_attn.o_proj"))
-		ld.rows(l.gateUp, 2*c.FFN, at("mlp.gate_proj and up_proj"))
-		ld.rows(l.down, c.Hidden, at("mlp.down_proj"))
+		ld.rows(l.kv, 2*kv, at("self_attn.k_proj and v_proj"), "num_key_value_heads and head_dim")
+		ld.rows(l.out, c.Hidden, at("self_attn.o_proj"), "hidden_size")
+		ld.rows(l.gateUp, 2*c.FFN, at("mlp.gate_proj and up_proj"), "intermediate_size")
+		ld.rows(l.down, c.Hidden, at("mlp.down_proj"), "hidden_size")
 		for l.group = 0; l.group < len(s.views) && s.views[l.group] != view; l.group++ {
 		}
 		if l.group == len(s.views) {
@@ -121,7 +121,7 @@ func NewStack(ld *Loader, shape StackShape, prefix func(layer int) string) (*Sta
 func (l *Loader) queries(name string, c *StackShape) compute.Linear {
 	if !c.Gated {
 		w := l.Linear(c.Hidden, name)
-		l.rows(w, c.Heads*c.HeadDim, name)
+		l.rows(w, c.Heads*c.HeadDim, name, "num_attention_heads and head_dim")
 		return w
 	}
 	part := l.projection(name)
@@ -135,10 +135,10 @@ func (l *Loader) queries(name string, c *StackShape) compute.Linear {
 	return l.ld.linear(part)
 }
 
-// rows checks the number of outputs.
-func (l *Loader) rows(w compute.Linear, want int, name string) {
+// rows checks the number of outputs, which fields of config.json say.
+func (l *Loader) rows(w compute.Linear, want int, name, fields string) {
 	if l.ld.err == nil && w.Out() != want {
-		l.ld.err = fmt.Errorf("%s: %d rows, want %d by config.json", name, w.Out(), want)
+		l.ld.err = fmt.Errorf("%s: %d rows, want %d by %s of config.json", name, w.Out(), want, fields)
 	}
 }
 

@@ -35,6 +35,7 @@ func Contract() drafter.Contract {
 		Qualification: []drafter.Rule{
 			{Name: "layout", When: "tensors of a head in the layout of Qwen3.5, DeepSeek and GLM, or MiMo, over dense attention and feed-forward", Why: "these are the heads we can run"},
 			{Name: "hidden", When: "the head's hidden_size is the target's", Why: "the head reads the target's states"},
+			{Name: "context", When: "the head's max_position_embeddings, if said, is no less than the positions the target is used for", Why: "the head was not trained for positions beyond"},
 		},
 		Inputs: drafter.Inputs{Tokens: true},
 		Engagement: append([]drafter.Rule{
