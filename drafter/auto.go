@@ -109,12 +109,14 @@ const (
 	startSaved = 1.5
 	nextSaved  = 4
 	mostSaved  = 16
-	paidIn     = 0.006
-	// Rounds between tries.
+	paidIn     = 0.005
+	// Rounds between tries, how deep one goes at most, and the chance below which a
+	// slot is too rarely reached to be tried.
 	firstWait    = 8
 	shortestWait = 2
 	longestWait  = 512
 	trialWidth   = 3
+	trialChance  = 0.4
 	// tasteWidth is what is asked to learn what asking costs.
 	tasteWidth = 2
 	// confirmation is the expected gain below which a plain round is preferred to
@@ -272,9 +274,11 @@ func (a *Auto) give(r *Row, s *autoRow, plain, rate float64) {
 		// A slot that survives more rarely than this costs more than it brings.
 		step := max(k.draft.at(2)-k.draft.at(1), 0)
 		r.Floor = float32(clamp(0.7*rate*(a.costs.Verify(a.round.base+1)-plain+step), 0, 0.5))
-	case s.width == 0 && a.affords(s, r.Budget):
-		s.width, s.trying = min(trialWidth, r.Budget), true
-		k.until = k.wait
+	case s.width == 0 && k.until == 0:
+		if w := s.trial(r.Budget); k.account >= k.draft.at(float64(w))+k.draft.debt(s.owed) {
+			s.width, s.trying = w, true
+			k.until = k.wait
+		}
 	}
 	s.asked = s.width
 	if s.asked > 0 {
@@ -301,10 +305,16 @@ func (a *Auto) solvent(s *autoRow) bool {
 	return s.kind.account > debt
 }
 
-// affords tells whether a kind that is not expected to pay is given a chance.
-func (a *Auto) affords(s *autoRow, budget int) bool {
-	k := s.kind
-	return k.until == 0 && k.account >= k.draft.at(float64(min(trialWidth, budget)))+k.draft.debt(s.owed)
+// trial is the width that a kind is tried with which is not expected to pay: the
+// first slot, and those behind it that are likely to be reached.
+func (s *autoRow) trial(budget int) int {
+	w, chance := 1, s.kind.survival.expect(0, &s.survival)
+	for ; w < min(trialWidth, budget); w++ {
+		if chance *= s.kind.survival.expect(w, &s.survival); chance < trialChance {
+			break
+		}
+	}
+	return w
 }
 
 // best finds how many of the candidates, likeliest first, make the most tokens
