@@ -27,6 +27,8 @@ func (a *app) generateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "generate --prompt TEXT [--model PATH]",
 		Short: "Continue a prompt, or answer it",
+		Long: "Continue a prompt, or answer it. With several samples, what is counted at the end and in --json are the tokens,\n" +
+			"rounds and drafts of all of them together; their rounds run side by side, so times are those of the longest.",
 		Example: "  surmise generate -m model.gguf -p 'The capital of France is'\n" +
 			"  surmise generate -m model.gguf --prompt-file main.go --raw --prompt-lookup --json",
 		Args: noArgs,

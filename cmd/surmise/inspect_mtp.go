@@ -32,13 +32,13 @@ func (f *mtpFlags) add(cmd *cobra.Command) {
 
 // check refuses what only one way of inspecting looks at.
 func (f *mtpFlags) check(cmd *cobra.Command) error {
-	needs, others := "without --mtp, which", []string{"draft-model", "text"}
+	problem, others := "without --mtp means nothing: add it, or leave this out", []string{"draft-model", "text"}
 	if f.on {
-		needs, others = "together with --mtp, which does not", []string{"tensors", "template"}
+		problem, others = "together with --mtp, which prints acceptance only: leave one of them out", []string{"tensors", "template"}
 	}
 	for _, name := range others {
 		if cmd.Flags().Changed(name) {
-			return usage(fmt.Errorf("--%s %s looks at it: leave one of them out", name, needs))
+			return usage(fmt.Errorf("--%s %s", name, problem))
 		}
 	}
 	return nil
