@@ -85,6 +85,10 @@ func (d *Drafter) Observe(outcomes []*drafter.Outcome) error {
 		if !s.Append(o.Committed) {
 			continue
 		}
+		if o.Rested {
+			s.Rest(s.At)
+			continue
+		}
 		for i := range o.Committed {
 			for _, h := range o.Hidden {
 				s.States = append(s.States, h.Row(i)...)

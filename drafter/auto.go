@@ -59,6 +59,8 @@ type autoRow struct {
 	kind     *autoKind // whose proposals take time
 	composed bool      // other proposals come for nothing
 	most     int       // tokens the kind ever proposes
+	reads    bool      // the target's hidden states
+	awake    int       // rounds since it rested last, up to wakeful
 	begun    bool      // was asked before
 	seen     int       // round it was last in
 
@@ -127,6 +129,11 @@ const (
 	hopeless = 0.01
 	// verdictLife is how many rounds a decision is kept that nothing pays.
 	verdictLife = 32
+	// A row whose kind cannot be asked within restAhead rounds rests: the hidden
+	// states it reads are not taken. It is asked again when it has been awake for
+	// wakeful rounds, with that much of the text in sight.
+	restAhead = 48
+	wakeful   = 32
 	// smallDebt is how many owed positions are a part of ordinary drafting.
 	smallDebt = 8
 )
@@ -143,7 +150,7 @@ func (a *Auto) row(seq Seq) *autoRow {
 	s := a.rows[seq]
 	if s == nil {
 		c := seq.Drafter().Contract()
-		s = &autoRow{seq: seq, composed: len(c.Parts) > 0, most: c.MaxWidth}
+		s = &autoRow{seq: seq, composed: len(c.Parts) > 0, most: c.MaxWidth, reads: len(c.Inputs.Layers) > 0, awake: wakeful}
 		s.owing, _ = seq.(Owing)
 		name := c.Kind
 		if s.composed {
@@ -269,7 +276,10 @@ func (a *Auto) divide(rows []*Row) float64 {
 // give lets a row ask for the width chosen, or tries its kind.
 func (a *Auto) give(r *Row, s *autoRow, plain, rate float64) {
 	k := s.kind
+	r.Rest = s.width == 0 && s.reads && a.rests(k, plain)
 	switch {
+	case s.awake < wakeful:
+		s.width = 0
 	case s.width > 0 && rate > 0 && k.draft.known():
 		// A slot that survives more rarely than this costs more than it brings.
 		step := max(k.draft.at(2)-k.draft.at(1), 0)
@@ -279,6 +289,9 @@ func (a *Auto) give(r *Row, s *autoRow, plain, rate float64) {
 			s.width, s.trying = w, true
 			k.until = k.wait
 		}
+	}
+	if s.awake = min(s.awake+1, wakeful); r.Rest {
+		s.awake = 0
 	}
 	s.asked = s.width
 	if s.asked > 0 {
@@ -303,6 +316,13 @@ func (a *Auto) solvent(s *autoRow) bool {
 		debt = s.kind.draft.debt(s.owed)
 	}
 	return s.kind.account > debt
+}
+
+// rests tells whether a kind that is not expected to pay will not be tried for
+// long: it has just failed, or its means do not suffice.
+func (a *Auto) rests(k *autoKind, plain float64) bool {
+	lack := k.draft.at(1) + k.draft.debt(wakeful) - k.account
+	return k.draft.known() && (k.until > restAhead || a.guard.pause > restAhead || lack > restAhead*paidIn*plain)
 }
 
 // trial is the width that a kind is tried with which is not expected to pay: the

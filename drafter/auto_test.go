@@ -22,6 +22,8 @@ type simulated struct {
 	reports float64 // the confidence the drafter states; 0 states its true chance
 	noise   float64 // relative noise of every measured time
 	match   int
+	reads   bool // hidden states
+	rested  int  // rounds in which rows rested
 }
 
 func (w *simulated) time(d time.Duration) time.Duration {
@@ -31,10 +33,15 @@ func (w *simulated) time(d time.Duration) time.Duration {
 type simulatedDrafter struct {
 	drafter.Drafter
 	proposes drafter.Proposing
+	reads    bool
 }
 
 func (d simulatedDrafter) Contract() drafter.Contract {
-	return drafter.Contract{Kind: "simulated", Proposes: d.proposes}
+	c := drafter.Contract{Kind: "simulated", Proposes: d.proposes}
+	if d.reads {
+		c.Inputs.Layers = []int{1}
+	}
+	return c
 }
 func (simulatedDrafter) Bind(model.Target) error          { return nil }
 func (simulatedDrafter) Observe([]*drafter.Outcome) error { return nil }
@@ -57,6 +64,7 @@ func (w *simulated) run(width drafter.Width, rows, tokens int) (spent, plain tim
 	asks := make([]*drafter.Row, rows)
 	for i := range seqs {
 		seqs[i], asks[i] = new(simulatedSeq), new(drafter.Row)
+		seqs[i].d.reads = w.reads
 		if w.match > 0 {
 			seqs[i].d.proposes = drafter.ByCopy
 		}
@@ -66,9 +74,14 @@ func (w *simulated) run(width drafter.Width, rows, tokens int) (spent, plain tim
 		var outcomes []*drafter.Outcome
 		for i, r := range asks {
 			r.Reset()
-			r.Seq, r.Position, r.Known, r.Budget = seqs[i], at[i], []int32{1}, drafter.MaxWidth
+			r.Seq, r.Position, r.Known, r.Budget, r.Rest = seqs[i], at[i], []int32{1}, drafter.MaxWidth, false
 		}
 		width.Ask(asks)
+		for _, r := range asks {
+			if r.Rest {
+				w.rested++
+			}
+		}
 		steps := 0
 		right := make([]int, rows)
 		for i, r := range asks {
@@ -271,6 +284,24 @@ func TestGivenASlowFirstDraftThenAutoStillFindsThatDraftingPays(t *testing.T) {
 		w.run(auto, 1, 64)
 		spent, plain := w.run(auto, 1, 256)
 		require.Less(t, spent.Seconds(), 0.8*plain.Seconds(), "seed %d", seed)
+	}
+}
+
+// A kind that reads hidden states and brings nothing is spared reading them, and
+// comes back when the text becomes easy.
+func TestGivenNothingIsRightThenRowsRestAndWakeAgain(t *testing.T) {
+	for seed := range uint64(20) {
+		w := simulated{verify: curve(0.2), draft: costly(0.2), chance: always(0), reports: 0.5, reads: true, rng: rand.New(rand.NewPCG(seed, 4))}
+		auto := drafter.NewAuto(drafter.NewCosts(table(w.verify)), drafter.MaxWidth)
+		w.run(auto, 1, 1000)
+		require.Greater(t, w.rested, 700, "seed %d", seed)
+		w.rested, w.chance, w.reports = 0, always(0.9), 0
+		spent, plain := w.run(auto, 1, 4000)
+		require.Less(t, spent.Seconds(), 0.85*plain.Seconds(), "seed %d", seed)
+
+		w.reads, w.rested, w.chance, w.reports = false, 0, always(0), 0.5
+		w.run(drafter.NewAuto(drafter.NewCosts(table(w.verify)), drafter.MaxWidth), 1, 1000)
+		require.Zero(t, w.rested, "who reads none has nothing to be spared")
 	}
 }
 

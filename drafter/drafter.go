@@ -126,6 +126,10 @@ type Row struct {
 	// confidences falls below it. 0 asks for all of Budget.
 	Floor float32
 
+	// Rest is set by the width policy on a row that will not be asked for long: the
+	// target's hidden states are not read for it in this round.
+	Rest bool
+
 	// Proposal is the answer. Its memory is the row's and is reused.
 	Proposal []int32
 	// Confidence says for each proposed token how likely the drafter holds it
@@ -167,8 +171,11 @@ type Outcome struct {
 	Accepted int
 	// Hidden holds a view [len(Committed), hidden] for each layer of the
 	// contract's Inputs.Layers, in that order; row i belongs to Committed[i].
-	// The views are valid until Observe returns.
+	// The views are valid until Observe returns. It is empty when the sequence
+	// rested: the drafter was not going to be asked for long, and may forget what it
+	// knows of the text before.
 	Hidden []compute.View
+	Rested bool
 	// Ended tells that the sequence emitted its last token.
 	Ended bool
 	// Err is where Observe reports a failure of this sequence alone.

@@ -139,7 +139,7 @@ func (s *sequence) plan(budget int) (prompt int, ok bool) {
 		prompt = n
 	}
 	s.row.Seq, s.row.Known, s.row.Draft = s.seq, s.todo[:n], s.draft
-	s.row.Proposal, s.row.Chain = nil, nil
+	s.row.Proposal, s.row.Chain, s.row.Rest = nil, nil, false
 	if n == len(s.todo) {
 		s.row.Chain = s.draws()
 	}
@@ -156,7 +156,7 @@ func (s *sequence) wants() bool {
 		return false
 	}
 	s.ask.Seq, s.ask.Position, s.ask.Known, s.ask.Chain = s.draft, s.seq.Len(), s.row.Known, s.chain
-	s.ask.Decline = ""
+	s.ask.Decline, s.ask.Rest = "", false
 	s.ask.Budget = min(drafter.MaxWidth, s.limit-s.drawn-1, s.engine.target.Spec().Context-s.seq.Len()-1)
 	if m := s.request.MaxWidth; m > 0 {
 		s.ask.Budget = min(s.ask.Budget, m)

@@ -79,7 +79,7 @@ func (e *Engine) propose(ctx context.Context) {
 	e.opts.Width.Trim(e.asks)
 	for _, s := range e.live {
 		if s.planned && s.ask.Seq != nil {
-			s.row.Proposal = s.ask.Proposal
+			s.row.Proposal, s.row.Rest = s.ask.Proposal, s.ask.Rest
 		}
 	}
 }

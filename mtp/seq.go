@@ -117,6 +117,11 @@ func (d *Drafter) learn(s *seq, o *drafter.Outcome) error {
 	if !s.Append(o.Committed[have:]) || n == 0 {
 		return nil
 	}
+	if o.Rested {
+		s.Rest(s.At + 1)
+		s.last = s.last[:0]
+		return nil
+	}
 	for i := range n {
 		if o.Position+i >= s.Made-1 {
 			s.States = append(s.States, o.Hidden[0].Row(i)...)

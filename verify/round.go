@@ -46,8 +46,10 @@ type Row struct {
 	// Emit takes every token as it is emitted and tells whether the row goes
 	// on. It is called from within Round.
 	Emit func(Token) (more bool)
-	// Draft is the drafter's state to be told of the outcome; nil for none.
+	// Draft is the drafter's state to be told of the outcome; nil for none. With
+	// Rest it is told without the hidden states it reads.
 	Draft drafter.Seq
+	Rest  bool
 
 	// Result is set by Round.
 	Result
@@ -235,7 +237,7 @@ func (v *Verifier) record() {
 		v.batch.Rows = append(v.batch.Rows, row)
 		v.starts = append(v.starts, r.Seq.Len())
 		at += n
-		if r.Draft != nil {
+		if r.Draft != nil && !r.Rest {
 			for _, l := range v.layersOf(r.Draft) {
 				v.batch.Hidden = addLayer(v.batch.Hidden, l)
 			}
@@ -311,9 +313,12 @@ func (v *Verifier) tell() {
 			Seq: r.Draft, Position: v.starts[i],
 			Committed: v.batch.Rows[i].Tokens[:r.Seq.Len()-v.starts[i]],
 			Pending:   r.Pending, Proposed: r.Proposal, Accepted: r.Accepted,
-			Hidden: o.Hidden[:0], Ended: r.Ended,
+			Hidden: o.Hidden[:0], Rested: r.Rest, Ended: r.Ended,
 		}
 		for _, l := range v.layersOf(r.Draft) {
+			if r.Rest {
+				break
+			}
 			o.Hidden = append(o.Hidden, v.batch.HiddenOf(i, indexOf(v.batch.Hidden, l)))
 		}
 	}

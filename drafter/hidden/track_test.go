@@ -67,6 +67,13 @@ func TestTheStatesKeptAreThoseOwed(t *testing.T) {
 			if due || rapid.IntRange(0, 9).Draw(t, "asked") == 0 {
 				require.NoError(t, settle(&track))
 			}
+			if gone && rapid.IntRange(0, 5).Draw(t, "rests") == 0 {
+				track.At++
+				track.Append([]int32{0})
+				track.Rest(track.At)
+				require.Zero(t, track.Owed())
+				require.Equal(t, track.At, track.From)
+			}
 			require.Len(t, track.States, track.Owed())
 			for i, s := range track.States {
 				require.Equal(t, float32(track.Made+i), s)
