@@ -341,3 +341,39 @@ func BenchmarkAutoRound(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkAutoEngages tells how near the automatic width comes to the best fixed
+// one, which it does not know: in the first 256 tokens of a drafter that was never
+// asked before, and in later texts of as many.
+func BenchmarkAutoEngages(b *testing.B) {
+	for name, w := range map[string]simulated{
+		"head of a small target, 0.88 right": {verify: curve(0.3), draft: costly(0.33), chance: always(0.88)},
+		"head, 0.85 right":                   {verify: curve(0.12), draft: costly(0.33), chance: always(0.85)},
+		"head, 0.6 right":                    {verify: curve(0.12), draft: costly(0.33), chance: always(0.6)},
+		"draft model of a tenth, 0.8 right":  {verify: curve(0.1), draft: costly(0.1), chance: always(0.8)},
+		"draft model of a tenth, 0.5 right":  {verify: curve(0.1), draft: costly(0.1), chance: always(0.5)},
+	} {
+		b.Run(name, func(b *testing.B) {
+			w.noise = 0.3
+			best := 0.0
+			for _, k := range []int{1, 2, 3, 4, 6, 8, 12} {
+				w.rng = rand.New(rand.NewPCG(7, 7))
+				spent, plain := w.run(drafter.Fixed(k), 1, 20000)
+				best = max(best, plain.Seconds()/spent.Seconds())
+			}
+			var spent, plain [2]time.Duration
+			for seed := range uint64(40 * b.N) {
+				w.rng = rand.New(rand.NewPCG(seed, 3))
+				auto := drafter.NewAuto(drafter.NewCosts(table(w.verify)), drafter.MaxWidth)
+				for text := range 8 {
+					s, p := w.run(auto, 1, 256)
+					spent[min(text, 1)] += s
+					plain[min(text, 1)] += p
+				}
+			}
+			b.ReportMetric(best, "best-fixed")
+			b.ReportMetric(plain[0].Seconds()/spent[0].Seconds(), "first-text")
+			b.ReportMetric(plain[1].Seconds()/spent[1].Seconds(), "later-texts")
+		})
+	}
+}
