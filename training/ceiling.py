@@ -9,7 +9,6 @@ proposals before are accepted, and proposals are made from the average with the 
 eval.py. A power of the average (--sharpen) favours its likeliest token, a bet that may do better. Greedily there is nothing to average, and no such bound below the block.
 """
 
-import argparse
 import functools
 import os
 
@@ -17,6 +16,7 @@ import numpy as np
 import torch
 
 import acceptance
+import common
 import targets
 
 
@@ -71,16 +71,16 @@ class Row:
 @torch.inference_mode()
 def main():
     """Entry point."""
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = common.parser(__doc__)
     p.add_argument("--target", required=True, help="a Qwen3 directory with a tied head, such as demo/target")
     p.add_argument("--data", required=True, help="directory with held.npy")
     p.add_argument("--rows", type=int, default=32, help="streams")
-    p.add_argument("--prompt", type=int, default=128)
-    p.add_argument("--length", type=int, default=64)
+    p.add_argument("--prompt", type=int, default=128, help="tokens of held-out code before each continuation")
+    p.add_argument("--length", type=int, default=64, help="tokens of a continuation")
     p.add_argument("--most", type=int, default=7, help="slots to propose")
     p.add_argument("--samples", type=int, default=128, help="continuations to average over")
     p.add_argument("--sharpen", default="1", help="comma-separated powers of the averages to propose from")
-    p.add_argument("--temperature", type=float, default=0.8)
+    p.add_argument("--temperature", type=float, default=0.8, help="of streams and proposals")
     args = p.parse_args()
     target = targets.load(args.target, torch.device("cpu"))
     held = np.load(os.path.join(args.data, "held.npy"))

@@ -5,6 +5,7 @@ stopped and started again continues where its last checkpoint was and sees the s
 """
 
 import functools
+import argparse
 import json
 import os
 import time
@@ -40,12 +41,23 @@ def autocast():
     return torch.autocast(device().type, torch.bfloat16, enabled=product_dtype() == torch.bfloat16)
 
 
+class Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
+    """A script's description as it stands, and every option's default."""
+
+
+def parser(description):
+    """The command line of a script."""
+    return argparse.ArgumentParser(description=description, formatter_class=Help)
+
+
 class Chunks:
     """Token chunks in a seeded order without repetition inside an epoch."""
 
     def __init__(self, tokens, seed):
         self.tokens, self.seed = tokens, seed
         self.count = (len(tokens) - 1) // CHUNK
+        if self.count < 1:
+            raise SystemExit(f"{len(tokens)} tokens are too few to train on: want at least {CHUNK + 1}, better millions")
         self.epoch, self.order = -1, None
 
     def rows(self, first, n, length):
@@ -132,7 +144,7 @@ def optimizers(module, lr, matrix_lr):
 def rate(step, steps, warm=0.02):
     """The share of the learning rate at a step: linear up, then linear to zero."""
     up = max(1, int(steps * warm))
-    return min((step + 1) / up, max(0.0, (steps - step) / (steps - up)))
+    return min((step + 1) / up, max(0.0, (steps - step) / max(1, steps - up)))
 
 
 def save(path, obj):
@@ -152,7 +164,10 @@ def train(name, module, loss_of, steps, work, lr, matrix_lr, every=50, keep=500,
     step, tokens, spent = 0, 0, 0.0
     if os.path.exists(path):
         state = torch.load(path, map_location=device(), weights_only=True)
-        module.load_state_dict(state["model"])
+        try:
+            module.load_state_dict(state["model"])
+        except RuntimeError as e:
+            raise SystemExit(f"{path} is a checkpoint of another shape, which cannot be resumed: give another --work\n{e}") from None
         for o, s in zip(opts, state["optimizers"]):
             o.load_state_dict(s)
         step, tokens, spent = state["step"], state["tokens"], state["spent"]

@@ -1,6 +1,5 @@
 """What the drafter recipes share: their command line, where their batches come from, and their loss."""
 
-import argparse
 import os
 
 import torch
@@ -13,7 +12,7 @@ import targets
 
 def arguments(description, **defaults):
     """The common command line of train_draft, train_mtp and train_dflash."""
-    p = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = common.parser(description)
     p.add_argument("--target", required=True, help="work/target.pt or a Hugging Face directory")
     p.add_argument("--data", required=True, help="directory with train.npy (1-D array of the target's token ids)")
     p.add_argument("--samples", help="1-D array of token ids that the target wrote itself (sample.py)")
@@ -22,12 +21,25 @@ def arguments(description, **defaults):
     p.add_argument("--init", help="start from this exported drafter instead of from random weights")
     p.add_argument("--work", required=True, help="checkpoint directory")
     p.add_argument("--out", help="export the drafter into this directory when done")
-    p.add_argument("--steps", type=int, default=defaults["steps"])
+    p.add_argument("--steps", type=int, default=defaults["steps"], help="batches to train on, of --chunks each")
     p.add_argument("--chunks", type=int, default=2, help="chunks of 1,024 tokens per step")
     p.add_argument("--lr", type=float, default=defaults["lr"], help="AdamW: embeddings and norms")
     p.add_argument("--matrix-lr", type=float, default=defaults["matrix_lr"], help="Muon: everything else")
-    p.add_argument("--seed", type=int, default=defaults["seed"])
+    p.add_argument("--seed", type=int, default=defaults["seed"], help="of weights, order and positions")
     return p
+
+
+def mask_token(args, target):
+    """The id that --mask-token names, or the data's own."""
+    mask, vocab = args.mask_token, target.embedding.shape[0]
+    if mask is None:
+        try:
+            mask = common.load_meta(args.data)["mask"]
+        except (OSError, KeyError):
+            raise SystemExit(f"{args.data} names no mask token: give --mask-token, an id that text never has") from None
+    if not 0 <= mask < vocab:
+        raise SystemExit(f"--mask-token {mask}: want an id from 0 to {vocab - 1}")
+    return mask
 
 
 def setup(args):

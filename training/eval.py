@@ -3,7 +3,6 @@
     python eval.py --family DIR --data DIR [--only bits,acceptance,prompts,completions,transformers]
 """
 
-import argparse
 import gzip
 import math
 import os
@@ -185,13 +184,13 @@ class NoEnd:
 
 def main():
     """Entry point."""
-    p = argparse.ArgumentParser()
+    p = common.parser(__doc__)
     p.add_argument("--family", required=True, help="directory with target/ and drafters")
-    p.add_argument("--data", required=True)
-    p.add_argument("--only", default="bits,acceptance,completions,transformers")
+    p.add_argument("--data", required=True, help="directory that data.py made")
+    p.add_argument("--only", default="bits,acceptance,completions,transformers", help="parts, parted by commas; prompts is one too")
     p.add_argument("--rows", type=int, default=48, help="streams per temperature")
-    p.add_argument("--prompt", type=int, default=128)
-    p.add_argument("--length", type=int, default=64)
+    p.add_argument("--prompt", type=int, default=128, help="tokens of held-out code before each continuation")
+    p.add_argument("--length", type=int, default=64, help="tokens of a continuation")
     p.add_argument("--temperature", type=float, default=0.5, help="of the completions")
     p.add_argument("--tokens", type=int, default=80, help="of the completions")
     args = p.parse_args()

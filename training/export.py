@@ -6,7 +6,6 @@ makes target/, draft/, mtp/ and dflash/ under --out, in f16, at most 16 MB toget
 are left out.
 """
 
-import argparse
 import os
 
 import torch
@@ -27,10 +26,10 @@ def load(module, path):
 
 def main():
     """Entry point."""
-    p = argparse.ArgumentParser()
-    p.add_argument("--data", required=True)
-    p.add_argument("--work", required=True)
-    p.add_argument("--out", required=True)
+    p = common.parser(__doc__)
+    p.add_argument("--data", required=True, help="directory that data.py made")
+    p.add_argument("--work", required=True, help="directory of the checkpoints")
+    p.add_argument("--out", required=True, help="directory to write the family into")
     args = p.parse_args()
     meta = common.load_meta(args.data)
     at = lambda name: os.path.join(args.work, name + ".pt")

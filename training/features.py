@@ -8,7 +8,6 @@ tapped layers. They are stored in f16 beside their tokens, as rows of 256 and, a
 token for the demo target. train_draft.py, train_mtp.py and train_dflash.py read them with --features DIR.
 """
 
-import argparse
 import json
 import os
 
@@ -65,7 +64,13 @@ class Stored:
 
 def parse_taps(text, layers):
     """--taps: comma-separated layers; by default three, spread from layer 1 to the last."""
-    return tuple(int(v) for v in text.split(",")) if text else (1, layers // 2, layers - 1)
+    try:
+        taps = [int(v) for v in text.split(",")] if text else sorted({min(1, layers - 1), layers // 2, layers - 1})
+    except ValueError:
+        taps = [-1]
+    if len(set(taps)) < len(taps) or not all(0 <= v < layers for v in taps):
+        raise SystemExit(f"--taps {text}: want layers of the target from 0 to {layers - 1}, each once, parted by commas")
+    return tuple(taps)
 
 
 @torch.no_grad()
@@ -100,26 +105,31 @@ def write_index(out, taps):
 
 def main():
     """Entry point."""
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = common.parser(__doc__)
     p.add_argument("--target", required=True, help="work/target.pt or a Hugging Face directory")
     p.add_argument("--data", required=True, help="directory with train.npy")
     p.add_argument("--samples", help="what the target wrote itself (sample.py)")
     p.add_argument("--share", type=float, default=0.35, help="share of samples")
-    p.add_argument("--out", required=True)
+    p.add_argument("--out", required=True, help="directory to write; what is there already is kept")
     p.add_argument("--taps", help="comma-separated target layers for DFlash")
-    p.add_argument("--tokens", type=int, default=2_000_000)
-    p.add_argument("--seed", type=int, default=11)
+    p.add_argument("--tokens", type=int, default=2_000_000, help="in rows of 256; a tenth as many in rows of 1,024")
+    p.add_argument("--seed", type=int, default=11, help="of the order of rows")
     args = p.parse_args()
     os.makedirs(args.out, exist_ok=True)
     target = targets.load(args.target, common.device())
     taps = parse_taps(args.taps, target.config.num_hidden_layers)
+    index = os.path.join(args.out, "features.json")
+    if os.path.exists(index):
+        with open(index) as f:
+            if tuple(json.load(f)["taps"]) != taps:
+                raise SystemExit(f"{args.out} holds other layers than {list(taps)}: remove it, or give another --out")
+    write_index(args.out, taps)
     mixture = common.Mixture(args.data, args.seed, args.samples, args.share)
     for length, tokens in zip(LENGTHS, (args.tokens, args.tokens // 10)):
         if os.path.exists(os.path.join(args.out, f"hidden-{length}.npy")):
             print(f"features: rows of {length} present in", args.out)
             continue
         store(args.out, target, mixture, taps, length, tokens // length)
-    write_index(args.out, taps)
 
 
 if __name__ == "__main__":

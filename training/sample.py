@@ -7,7 +7,6 @@ loop (under half of their 4-grams distinct) are dropped. What a drafter meets at
 seen that too.
 """
 
-import argparse
 import os
 
 import numpy as np
@@ -49,13 +48,13 @@ def distinct(row, n=4):
 
 def main():
     """Entry point."""
-    p = argparse.ArgumentParser()
+    p = common.parser(__doc__)
     p.add_argument("--target", required=True, help="work/target.pt or a Hugging Face directory")
     p.add_argument("--data", required=True, help="directory with train.npy")
-    p.add_argument("--out", required=True)
-    p.add_argument("--tokens", type=int, default=700_000)
+    p.add_argument("--out", required=True, help="file to write; left alone if it is there")
+    p.add_argument("--tokens", type=int, default=700_000, help="to write in all")
     p.add_argument("--rows", type=int, default=192, help="rows per batch")
-    p.add_argument("--seed", type=int, default=7)
+    p.add_argument("--seed", type=int, default=7, help="of prompts and noise")
     args = p.parse_args()
     if os.path.exists(args.out):
         print("samples: present in", args.out)
@@ -75,7 +74,7 @@ def main():
         good = [r for r in rows if distinct(r[size:].tolist()) >= 0.5]
         kept += good
         dropped += len(rows) - len(good)
-        print(f"samples: {len(kept) * LENGTH / 1e6:.2f}M tokens, {dropped} looping rows dropped", flush=True)
+        print(f"samples: {len(kept) * LENGTH / 1e6:.3f}M tokens, {dropped} looping rows dropped", flush=True)
     out = np.concatenate(kept)
     np.save(args.out + ".part.npy", np.append(out, out[:1]))
     os.replace(args.out + ".part.npy", args.out)

@@ -76,7 +76,7 @@ class HuggingFace:
     def __init__(self, folder, device):
         from transformers import AutoModelForCausalLM
 
-        self.lm = AutoModelForCausalLM.from_pretrained(folder, dtype="auto").to(device).eval().requires_grad_(False)
+        self.lm = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).to(device).eval().requires_grad_(False)
         c = self.lm.config
         self.config = Config(
             hidden_size=c.hidden_size,

@@ -47,10 +47,10 @@ def loss_on(drafter, target, x, h, taps, anchors, mask_embedding, seed, step):
 def main():
     """Entry point."""
     p = drafting.arguments(__doc__, steps=1300, lr=3e-3, matrix_lr=6e-3, seed=3)
-    p.add_argument("--mask-token", type=int, help="default: <|mask|> of data/meta.json")
-    p.add_argument("--taps", help="comma-separated target layers")
-    p.add_argument("--block", type=int, default=family.BLOCK)
-    p.add_argument("--layers", type=int, default=family.DFLASH_LAYERS)
+    p.add_argument("--mask-token", type=int, help="<|mask|> of meta.json beside the data if not given")
+    p.add_argument("--taps", help="comma-separated target layers (three spread over the depth if not given)")
+    p.add_argument("--block", type=int, default=family.BLOCK, help="slots, the known token included")
+    p.add_argument("--layers", type=int, default=family.DFLASH_LAYERS, help="of the drafter")
     p.add_argument("--ffn", type=int, default=0, help="MLP width (default: 384 for the demo, else the target's)")
     p.add_argument("--anchors", type=int, default=64, help="blocks per 256 tokens")
     args = p.parse_args()
@@ -59,7 +59,7 @@ def main():
     if args.init:
         drafter = layouts.load_dflash(args.init)
     else:
-        mask = args.mask_token if args.mask_token is not None else common.load_meta(args.data)["mask"]
+        mask = drafting.mask_token(args, target)
         ffn = args.ffn or (family.DFLASH_FFN if args.target.endswith(".pt") else None)
         drafter = family.make_dflash(
             target.config, mask, features.parse_taps(args.taps, layers), args.block, args.layers, ffn

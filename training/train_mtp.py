@@ -38,7 +38,7 @@ def main():
     """Entry point."""
     p = drafting.arguments(__doc__, steps=900, lr=3e-3, matrix_lr=6e-3, seed=2)
     p.add_argument("--ffn", type=int, default=0, help="MLP width of the head (default: 512 for the demo, else the target's)")
-    p.add_argument("--depth", type=int, default=family.MTP_DEPTH)
+    p.add_argument("--depth", type=int, default=family.MTP_DEPTH, help="of the chain")
     p.add_argument("--positions", type=float, default=0.33, help="share of the positions that enter the loss")
     args = p.parse_args()
     target, source = drafting.setup(args)

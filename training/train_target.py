@@ -6,7 +6,6 @@ Rows of 256 tokens first, 512 from 70 %, 1,024 for the last 8 %: short rows are 
 learned at the end. The checkpoint is work/target.pt; run the command again to continue after an interruption.
 """
 
-import argparse
 import math
 import os
 
@@ -46,14 +45,14 @@ def held_out(model, data, chunks=48, length=1024):
 
 def main():
     """Entry point."""
-    p = argparse.ArgumentParser()
-    p.add_argument("--data", required=True)
-    p.add_argument("--work", required=True)
-    p.add_argument("--steps", type=int, default=1600)
+    p = common.parser(__doc__)
+    p.add_argument("--data", required=True, help="directory that data.py made")
+    p.add_argument("--work", required=True, help="directory of the checkpoint")
+    p.add_argument("--steps", type=int, default=1600, help="batches to train on")
     p.add_argument("--chunks", type=int, default=4, help="chunks of 1,024 tokens per step")
     p.add_argument("--lr", type=float, default=4e-3, help="AdamW: embeddings and norms")
     p.add_argument("--matrix-lr", type=float, default=6e-3, help="Muon: everything else")
-    p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--seed", type=int, default=0, help="of weights and order")
     p.add_argument("--compile", action="store_true", help="torch.compile (needs a C++ compiler)")
     args = p.parse_args()
 
