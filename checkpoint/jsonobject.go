@@ -36,7 +36,9 @@ func (o jsonObject) has(key string) bool {
 }
 
 func (o jsonObject) bad(key, expected string) {
-	value := []rune(string(o.members[key]))
+	var line bytes.Buffer
+	_ = json.Compact(&line, o.members[key]) // it was read as JSON
+	value := []rune(line.String())
 	if len(value) > 60 {
 		value = append(value[:60], '…')
 	}

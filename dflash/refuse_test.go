@@ -44,6 +44,7 @@ func TestGivenAConfigurationOfNonsenseThenTheErrorNamesFieldValueAndWhatIsValid(
 		{"block_size", uint64(1 << 63), `block_size is 9223372036854775808, expected an integer from 2 to 64`},
 		{"block_size", nil, `block_size is missing, expected an integer from 2 to 64`},
 		{ids, []int{1, 1}, `dflash_config.target_layer_ids is [1,1], expected one or more layers of the target, each once`},
+		{ids, json.RawMessage("[\n  1,\n  1\n]"), `target_layer_ids is [1,1], expected one or more layers`},
 		{ids, []int{}, `target_layer_ids is [], expected one or more layers`},
 		{ids, []any{1, nil}, `target_layer_ids is [1,null], expected a list of integers from 0 to`},
 		{ids, []any{1, "4"}, `target_layer_ids is [1,"4"], expected a list of integers from 0 to`},
