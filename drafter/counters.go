@@ -142,32 +142,10 @@ func (n *kindCount) source(name string) *Tally {
 	return &n.sources[len(n.sources)-1].Tally
 }
 
-// Round counts one round of a row. source is who made its proposal: the kind
-// itself, or the part of a composed kind. A round without a proposal is counted
-// for the kind alone.
-func (c *Counters) Round(kind, source string, proposed, accepted int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n := c.kind(kind)
-	n.all.Round(proposed, accepted)
-	if proposed > 0 {
-		n.source(source).Round(proposed, accepted)
-	}
-}
-
-// Spend adds the times of a round.
-func (c *Counters) Spend(kind string, cost Cost) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	t := &c.kind(kind).all
-	t.Draft += cost.Draft
-	t.Verify += cost.Verify
-	t.Sample += cost.Sample
-}
-
-// Settle counts a round of a row with its times and, if it made no proposal, the
-// reason; why is empty for a round that was asked for none. It is Round, Spend and
-// Decline in one.
+// Settle counts a round of a row with its times. source is who made its proposal:
+// the kind itself, or the part of a composed kind. A round without a proposal is
+// counted for the kind alone, with the reason; why is empty for a round that was
+// asked for none.
 func (c *Counters) Settle(kind, source string, proposed, accepted int, cost Cost, why Reason) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

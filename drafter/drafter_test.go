@@ -251,7 +251,7 @@ func TestCountersHaveEverySeriesAtZeroFromTheStart(t *testing.T) {
 	require.Equal(t, drafter.MaxWidth, found["vllm:spec_decode_num_accepted_tokens_per_pos_total"])
 	require.Equal(t, len(promptlookup.Contract().Engagement), found["surmise_draft_declines_total"])
 
-	c.Round(promptlookup.Name, promptlookup.Name, 3, 2)
+	c.Settle(promptlookup.Name, promptlookup.Name, 3, 2, drafter.Cost{}, "")
 	c.Decline(promptlookup.Name, promptlookup.NoMatch)
 	require.EqualValues(t, 2, c.Tally(promptlookup.Name).Accepted)
 	require.EqualValues(t, 1, c.Declines(promptlookup.Name)[promptlookup.NoMatch])

@@ -237,10 +237,8 @@ func (v *Verifier) record() {
 		v.batch.Rows = append(v.batch.Rows, row)
 		v.starts = append(v.starts, r.Seq.Len())
 		at += n
-		if r.Draft != nil && !r.Rest {
-			for _, l := range v.layersOf(r.Draft) {
-				v.batch.Hidden = addLayer(v.batch.Hidden, l)
-			}
+		for _, l := range v.layersOf(r) {
+			v.batch.Hidden = addLayer(v.batch.Hidden, l)
 		}
 	}
 }
@@ -315,10 +313,7 @@ func (v *Verifier) tell() {
 			Pending:   r.Pending, Proposed: r.Proposal, Accepted: r.Accepted,
 			Hidden: o.Hidden[:0], Rested: r.Rest, Ended: r.Ended,
 		}
-		for _, l := range v.layersOf(r.Draft) {
-			if r.Rest {
-				break
-			}
+		for _, l := range v.layersOf(r) {
 			o.Hidden = append(o.Hidden, v.batch.HiddenOf(i, indexOf(v.batch.Hidden, l)))
 		}
 	}
@@ -336,9 +331,12 @@ func (v *Verifier) tell() {
 	}
 }
 
-// layersOf are the hidden states a drafter observes.
-func (v *Verifier) layersOf(s drafter.Seq) []int {
-	d := s.Drafter()
+// layersOf are the hidden states that a row's drafter observes in this round.
+func (v *Verifier) layersOf(r *Row) []int {
+	if r.Draft == nil || r.Rest {
+		return nil
+	}
+	d := r.Draft.Drafter()
 	if d == v.asked {
 		return v.answer
 	}

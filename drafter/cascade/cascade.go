@@ -228,7 +228,7 @@ func (d *Drafter) pass(outcomes []*drafter.Outcome, part drafter.Drafter, layers
 		t := &d.told[i]
 		*t = *o
 		t.Seq, t.Err, t.Hidden = of(o.Seq.(*seq)), nil, []compute.View(nil)
-		if layers <= len(o.Hidden) && !o.Rested {
+		if layers <= len(o.Hidden) {
 			t.Hidden = o.Hidden[:layers]
 		}
 		d.tell = append(d.tell, t)
