@@ -113,7 +113,7 @@ func AllFeatures() []Feature {
 	return []Feature{
 		"temperature", "top_k", "top_p", "min_p", "typical_p", "top_n_sigma", "p_less", "cutoffs", "tail_free", "xtc",
 		"dynamic_temperature", "mirostat", "adaptive_p", "penalties", "dry", "no_repeat_ngram",
-		"logit_bias", "min_new_tokens", "stop", "logprobs", "grammar", "n", "seed",
+		"logit_bias", "min_new_tokens", "stop", "logprobs", "n", "seed",
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"surmise/drafter"
@@ -66,7 +65,6 @@ func (in *Instance) Explain(ctx context.Context, prompt []int32, forward map[int
 		return nil, fmt.Errorf("explain: no drafter: choose one with a draft kind or a draft model")
 	}
 	x := &Explanation{Contract: in.Contract(), Probe: in.Probe, Forward: forward, TargetLayers: in.Model.Spec().Layers}
-	x.Contract.Features = built(x.Contract.Features)
 	if len(prompt) == 0 {
 		rng := rand.New(rand.NewPCG(3, 4))
 		for range min(16, in.Model.Spec().Context/2) {
@@ -92,14 +90,6 @@ func (in *Instance) Explain(ctx context.Context, prompt []int32, forward map[int
 	}
 	x.outlook()
 	return x, nil
-}
-
-// built are the features without those that the sampler refuses as not built yet.
-func built(features []drafter.Feature) []drafter.Feature {
-	if (&sampler.Params{EBNF: "root ::= []"}).CheckBuilt() == nil {
-		return features
-	}
-	return slices.DeleteFunc(slices.Clone(features), func(f drafter.Feature) bool { return f == "grammar" })
 }
 
 // drafts decodes some tokens and gives what drafting did, and why it did not.
