@@ -9,7 +9,6 @@ import (
 
 	"surmise/checkpoint"
 	"surmise/compute"
-	"surmise/compute/canon"
 	"surmise/internal/golden"
 	"surmise/model"
 )
@@ -18,18 +17,9 @@ import (
 // 96 tokens and a hidden size of 64.
 func start(t *testing.T, fields map[string]any, tensors map[string][]int) error {
 	t.Helper()
-	dir := filepath.Join("testdata", "tiny")
-	want := golden.Read(t, filepath.Join(dir, "golden.safetensors"))
-	ck, err := checkpoint.Open(golden.Changed(t, dir, fields, tensors))
-	require.NoError(t, err)
-	defer func() { require.NoError(t, ck.Close()) }()
-	dev := canon.New()
-	d, err := New(dev, ck, Options{Quantize: model.QuantizeNone, KV: compute.KVF32})
-	if err != nil {
-		return err
-	}
-	defer func() { require.NoError(t, d.Close()) }()
-	return d.Bind(golden.NewTarget(t, dev, 6, want["embedding"], want["head"]))
+	return golden.Start(t, filepath.Join("testdata", "tiny"), 6, fields, tensors, func(dev compute.Device, ck *checkpoint.Checkpoint) (*Drafter, error) {
+		return New(dev, ck, Options{Quantize: model.QuantizeNone, KV: compute.KVF32})
+	})
 }
 
 func TestGivenAConfigurationOfNonsenseThenTheErrorNamesFieldValueAndWhatIsValid(t *testing.T) {

@@ -45,15 +45,20 @@ func newCache(t *testing.T) *kvcache.Cache {
 	return target.Cache()
 }
 
+// started is a track from the beginning of a sequence, with states of width 1.
+func started(cache *kvcache.Cache, fresh bool) hidden.Track {
+	track := new(hidden.Rooms).Start(0, 0, 1, fresh)
+	track.Cache = cache.Open()
+	return track
+}
+
 // Whatever a sequence goes through, the states kept are exactly those of the
 // positions owed, there are never many of them, and what is offered to later
 // sequences has been made.
 func TestTheStatesKeptAreThoseOwed(t *testing.T) {
 	cache := newCache(t)
 	rapid.Check(t, func(t *rapid.T) {
-		var rooms hidden.Rooms
-		track := rooms.Start(0, 0, 1, true)
-		track.Cache = cache.Open()
+		track := started(cache, true)
 		gone := false
 		for range rapid.IntRange(1, 40).Draw(t, "rounds") {
 			prompt := !gone && rapid.Bool().Draw(t, "prompt")
@@ -89,9 +94,7 @@ func TestTheStatesKeptAreThoseOwed(t *testing.T) {
 
 func TestWhatWasGivenUpIsNotOffered(t *testing.T) {
 	cache := newCache(t)
-	var rooms hidden.Rooms
-	track := rooms.Start(0, 0, 1, false)
-	track.Cache = cache.Open()
+	track := started(cache, false)
 	due, ended := follow(&track, 3*compute.PageSize, true, true)
 	require.True(t, due && ended)
 	require.NoError(t, settle(&track))
@@ -109,9 +112,7 @@ func TestWhatWasGivenUpIsNotOffered(t *testing.T) {
 
 func TestWhatCannotBeMadeIsNotOffered(t *testing.T) {
 	cache := newCache(t)
-	var rooms hidden.Rooms
-	track := rooms.Start(0, 0, 1, false)
-	track.Cache = cache.Open()
+	track := started(cache, false)
 	follow(&track, 2*compute.PageSize, true, false)
 	track.Close(func() error { return errors.New("no device") })
 	found := cache.Match(make([]int32, 2*compute.PageSize))
@@ -121,9 +122,7 @@ func TestWhatCannotBeMadeIsNotOffered(t *testing.T) {
 
 func TestAForkGoesItsOwnWay(t *testing.T) {
 	cache := newCache(t)
-	var rooms hidden.Rooms
-	track := rooms.Start(0, 0, 1, true)
-	track.Cache = cache.Open()
+	track := started(cache, true)
 	follow(&track, compute.PageSize, false, false)
 	require.Positive(t, track.Owed())
 	fork, err := track.Fork(func() error { return settle(&track) })

@@ -10,7 +10,34 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"surmise/checkpoint"
+	"surmise/compute"
+	"surmise/compute/canon"
+	"surmise/model"
 )
+
+// Startable is what Start needs of a drafter.
+type Startable interface {
+	Bind(model.Target) error
+	Close() error
+}
+
+// Start opens a drafter on a changed copy of the fixture in dir, as Changed makes
+// it, and binds it to the stand-in for the target of so many layers that the fixture
+// was made for. It returns the error of either, and closes everything.
+func Start[D Startable](t testing.TB, dir string, layers int, fields map[string]any, tensors map[string][]int, open func(compute.Device, *checkpoint.Checkpoint) (D, error)) error {
+	t.Helper()
+	want := Read(t, filepath.Join(dir, "golden.safetensors"))
+	ck, err := checkpoint.Open(Changed(t, dir, fields, tensors))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, ck.Close()) }()
+	dev := canon.New()
+	d, err := open(dev, ck)
+	if err != nil {
+		return err
+	}
+	defer func() { require.NoError(t, d.Close()) }()
+	return d.Bind(NewTarget(t, dev, layers, want["embedding"], want["head"]))
+}
 
 // Changed copies the checkpoint in dir and returns the copy. Fields of
 // config.json, "dflash_config.mask_token_id" for example, get new values, and
