@@ -97,6 +97,16 @@ func (k *Kinds) Names() []string {
 	return names
 }
 
+// Options are the names of the settings that any kind knows, in order.
+func (k *Kinds) Options() []string {
+	var names []string
+	for _, x := range k.list {
+		names = append(names, x.Options...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // Contracts lists the contracts in the order of registration.
 func (k *Kinds) Contracts() []Contract {
 	var out []Contract

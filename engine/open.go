@@ -180,19 +180,8 @@ func (d DraftSetup) check(kinds *drafter.Kinds) error {
 
 // checkOptions finds a setting that no kind knows.
 func (d DraftSetup) checkOptions(kinds *drafter.Kinds) error {
-	if len(d.Options) == 0 {
-		return nil
-	}
-	var known []string
-	for _, name := range kinds.Names()[1:] {
-		if k, err := kinds.Find(name); err == nil {
-			known = append(known, k.Options...)
-		}
-	}
-	slices.Sort(known)
-	known = slices.Compact(known)
 	for name := range d.Options {
-		if !slices.Contains(known, name) {
+		if known := kinds.Options(); !slices.Contains(known, name) {
 			return fmt.Errorf("unknown draft option %q: want one of %s", name, strings.Join(known, ", "))
 		}
 	}
