@@ -86,7 +86,11 @@ func (s *Span) size(h *Header) int64 {
 }
 
 func (w *Writer) openHidden(path string) error {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	flags := os.O_RDWR
+	if w.end == 0 {
+		flags |= os.O_CREATE
+	}
+	f, err := os.OpenFile(path, flags, 0o644)
 	if err != nil {
 		return err
 	}

@@ -172,6 +172,18 @@ func TestGivenStatesThatAreCutOffOrGoneWhenOpenedThenTheirFileIsNamed(t *testing
 	}
 }
 
+func TestGivenStatesThatAreGoneWhenRecordedOnThenNothingIsWritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rec.jsonl")
+	w, err := recording.Create(path, header(0, 3))
+	require.NoError(t, err)
+	require.NoError(t, w.Append(item(1), states(1)))
+	require.NoError(t, w.Close())
+	require.NoError(t, os.Remove(recording.HiddenPath(path)))
+	_, err = recording.Create(path, header(0, 3))
+	require.ErrorContains(t, err, recording.HiddenPath(path)+": no such file")
+	require.NoFileExists(t, recording.HiddenPath(path))
+}
+
 func TestGivenHostileLinesWhenOpenedThenErrorsNameThem(t *testing.T) {
 	for line, want := range map[string]string{
 		`{"id":"x","prompt":[1],"tokens":[28],"limit":3}`:                         "token 28: want 0 to 27",
