@@ -54,7 +54,12 @@ func Contract() drafter.Contract {
 // Kind registers the drafter. Options of the configuration: "quantize" (as
 // model.ParseQuantize), "noise" ("shared" or "off").
 func Kind() drafter.Kind {
-	return drafter.Kind{Contract: Contract(), NeedsCheckpoint: true, Options: []string{"quantize", "noise"}, New: open}
+	return drafter.Kind{Contract: Contract(), NeedsCheckpoint: true, Options: settings.Names(), New: open}
+}
+
+var settings = drafter.Settings[Options]{
+	"quantize": func(o *Options, v string) (err error) { o.Quantize, err = model.ParseQuantize(v); return err },
+	"noise":    func(o *Options, v string) (err error) { o.Noise, err = drafter.ParseNoise(v); return err },
 }
 
 func open(c drafter.Config) (drafter.Drafter, error) {
@@ -62,11 +67,7 @@ func open(c drafter.Config) (drafter.Drafter, error) {
 		return nil, fmt.Errorf("draft kind %s needs a drafter's checkpoint: give it with --draft-model", Name)
 	}
 	o := Options{Noise: true}
-	err := c.ReadOptions(Name, map[string]func(string) error{
-		"quantize": func(v string) (err error) { o.Quantize, err = model.ParseQuantize(v); return err },
-		"noise":    func(v string) (err error) { o.Noise, err = drafter.ParseNoise(v); return err },
-	})
-	if err != nil {
+	if err := settings.Read(c, Name, &o); err != nil {
 		return nil, err
 	}
 	return New(c.Device, c.Checkpoint, o)

@@ -25,16 +25,21 @@ type Config struct {
 	Options map[string]string
 }
 
-// ReadOptions hands every option to its reader. An error names the kind, and
+// Settings are the options that a kind knows, by name, each with its reader.
+type Settings[O any] map[string]func(o *O, value string) error
+
+// Names lists the settings in order.
+func (s Settings[O]) Names() []string { return slices.Sorted(maps.Keys(s)) }
+
+// Read reads the options of a configuration into o. An error names the kind, and
 // for an unknown option those there are.
-func (c Config) ReadOptions(kind string, readers map[string]func(value string) error) error {
-	for name, value := range c.Options {
-		read, ok := readers[name]
+func (s Settings[O]) Read(c Config, kind string, o *O) error {
+	for _, name := range slices.Sorted(maps.Keys(c.Options)) {
+		read, ok := s[name]
 		if !ok {
-			known := slices.Sorted(maps.Keys(readers))
-			return fmt.Errorf("draft kind %s: unknown option %q: want one of %s", kind, name, strings.Join(known, ", "))
+			return fmt.Errorf("draft kind %s: unknown option %q: want one of %s", kind, name, strings.Join(s.Names(), ", "))
 		}
-		if err := read(value); err != nil {
+		if err := read(o, c.Options[name]); err != nil {
 			return fmt.Errorf("draft kind %s: %w", kind, err)
 		}
 	}

@@ -50,7 +50,17 @@ func Contract() drafter.Contract {
 // Kind registers the drafter. Options of the configuration: "quantize" (as
 // model.ParseQuantize), "noise" ("shared" or "off").
 func Kind() drafter.Kind {
-	return drafter.Kind{Contract: Contract(), NeedsCheckpoint: true, Options: []string{"quantize", "noise"}, New: open}
+	return drafter.Kind{Contract: Contract(), NeedsCheckpoint: true, Options: settings.Names(), New: open}
+}
+
+type options struct {
+	model model.Options
+	noise bool // propose with the target's own noise where it draws
+}
+
+var settings = drafter.Settings[options]{
+	"quantize": func(o *options, v string) (err error) { o.model.Quantize, err = model.ParseQuantize(v); return err },
+	"noise":    func(o *options, v string) (err error) { o.noise, err = drafter.ParseNoise(v); return err },
 }
 
 // open makes the drafter of a configuration.
@@ -58,13 +68,8 @@ func open(c drafter.Config) (drafter.Drafter, error) {
 	if c.Checkpoint == nil {
 		return nil, fmt.Errorf("draft kind %s needs a draft model: give its checkpoint with --draft-model", Name)
 	}
-	o := model.Options{}
-	noise := true
-	err := c.ReadOptions(Name, map[string]func(string) error{
-		"quantize": func(v string) (err error) { o.Quantize, err = model.ParseQuantize(v); return err },
-		"noise":    func(v string) (err error) { noise, err = drafter.ParseNoise(v); return err },
-	})
-	if err != nil {
+	o := options{noise: true}
+	if err := settings.Read(c, Name, &o); err != nil {
 		return nil, err
 	}
 	pieces, err := tokenizer.FromCheckpoint(c.Checkpoint)
@@ -75,11 +80,11 @@ func open(c drafter.Config) (drafter.Drafter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("draft kind %s: the target's tokenizer: %w", Name, err)
 	}
-	m, err := model.Open(c.Device, c.Checkpoint, o)
+	m, err := model.Open(c.Device, c.Checkpoint, o.model)
 	if err != nil {
 		return nil, fmt.Errorf("draft kind %s: %w", Name, err)
 	}
-	return New(m, pieces, theirs, noise), nil
+	return New(m, pieces, theirs, o.noise), nil
 }
 
 // Drafter drafts with a model. It implements drafter.Drafter.

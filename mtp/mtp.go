@@ -52,17 +52,18 @@ func Contract() drafter.Contract {
 // model.ParseQuantize), "noise" ("shared" or "off"), "hidden" ("normed", "raw"
 // or "auto", the layout's).
 func Kind() drafter.Kind {
-	return drafter.Kind{Contract: Contract(), OptionalCheckpoint: true, Options: []string{"quantize", "noise", "hidden"}, New: open}
+	return drafter.Kind{Contract: Contract(), OptionalCheckpoint: true, Options: settings.Names(), New: open}
+}
+
+var settings = drafter.Settings[Options]{
+	"quantize": func(o *Options, v string) (err error) { o.Quantize, err = model.ParseQuantize(v); return err },
+	"noise":    func(o *Options, v string) (err error) { o.Noise, err = drafter.ParseNoise(v); return err },
+	"hidden":   func(o *Options, v string) (err error) { o.Hidden, err = ParseHidden(v); return err },
 }
 
 func open(c drafter.Config) (drafter.Drafter, error) {
 	o := Options{Noise: true}
-	err := c.ReadOptions(Name, map[string]func(string) error{
-		"quantize": func(v string) (err error) { o.Quantize, err = model.ParseQuantize(v); return err },
-		"noise":    func(v string) (err error) { o.Noise, err = drafter.ParseNoise(v); return err },
-		"hidden":   func(v string) (err error) { o.Hidden, err = ParseHidden(v); return err },
-	})
-	if err != nil {
+	if err := settings.Read(c, Name, &o); err != nil {
 		return nil, err
 	}
 	ck := c.Checkpoint

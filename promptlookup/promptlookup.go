@@ -55,32 +55,36 @@ func Contract() drafter.Contract {
 // Kind registers the drafter. Options of the configuration: "min-match" and
 // "max-width".
 func Kind() drafter.Kind {
-	return drafter.Kind{Contract: Contract(), Options: []string{"min-match", "max-width"}, New: func(c drafter.Config) (drafter.Drafter, error) {
+	return drafter.Kind{Contract: Contract(), Options: settings.Names(), New: func(c drafter.Config) (drafter.Drafter, error) {
 		if c.Checkpoint != nil {
 			return nil, fmt.Errorf("draft kind %s takes no draft model, got %s", Name, c.Checkpoint.Path())
 		}
 		var o Options
-		err := c.ReadOptions(Name, map[string]func(string) error{
-			"min-match": number("min-match", &o.MinMatch, maxMinMatch),
-			"max-width": number("max-width", &o.MaxWidth, drafter.MaxWidth),
-		})
-		if err != nil {
+		if err := settings.Read(c, Name, &o); err != nil {
 			return nil, err
 		}
 		return New(o)
 	}}
 }
 
+var settings = drafter.Settings[Options]{
+	"min-match": func(o *Options, v string) (err error) {
+		o.MinMatch, err = number("min-match", v, maxMinMatch)
+		return err
+	},
+	"max-width": func(o *Options, v string) (err error) {
+		o.MaxWidth, err = number("max-width", v, drafter.MaxWidth)
+		return err
+	},
+}
+
 // number reads an option from 1 to most.
-func number(name string, into *int, most int) func(string) error {
-	return func(v string) error {
-		n, err := strconv.Atoi(v)
-		if err != nil || n < 1 || n > most {
-			return fmt.Errorf("option %s %q: want a number from 1 to %d", name, v, most)
-		}
-		*into = n
-		return nil
+func number(name, value string, most int) (int, error) {
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 1 || n > most {
+		return 0, fmt.Errorf("option %s %q: want a number from 1 to %d", name, value, most)
 	}
+	return n, nil
 }
 
 // Drafter proposes copies. It implements drafter.Drafter and works with any
