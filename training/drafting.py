@@ -25,6 +25,7 @@ def arguments(description, **defaults):
     p.add_argument("--chunks", type=int, default=2, help="chunks of 1,024 tokens per step")
     p.add_argument("--lr", type=float, default=defaults["lr"], help="AdamW: embeddings and norms")
     p.add_argument("--matrix-lr", type=float, default=defaults["matrix_lr"], help="Muon: everything else")
+    p.add_argument("--kl", type=float, default=1.0, help="weight of the KL divergence beside total variation")
     p.add_argument("--seed", type=int, default=defaults["seed"], help="of weights, order and positions")
     return p
 
@@ -44,6 +45,8 @@ def mask_token(args, target):
 
 def setup(args):
     """The frozen target and a source of rows with its features."""
+    if args.features and args.samples:
+        raise SystemExit("--samples with --features: stored features hold samples already, give one of the two")
     torch.manual_seed(args.seed)
     target = targets.load(args.target, common.device())
     if args.features:
@@ -56,14 +59,17 @@ def log_probs(logits, temperature=0.8):
     return F.log_softmax(logits.float() / temperature, -1)
 
 
-def divergence(student, teacher):
-    """KL(teacher || student) plus total variation, per position, from log probabilities [..., V].
+def total_variation(student, teacher):
+    """The probability that a proposal is refused, per position, from log probabilities [..., V]."""
+    return 0.5 * (teacher.exp() - student.exp()).abs().sum(-1)
 
-    Total variation is the probability that a proposal is refused. KL alone would spend a small drafter on the tail; total
-    variation alone has no gradient where the two hardly overlap.
+
+def divergence(student, teacher, kl=1.0):
+    """kl * KL(teacher || student) plus total variation, per position, from log probabilities [..., V].
+
+    KL alone would spend a small drafter on the tail; total variation alone has no gradient where the two hardly overlap.
     """
-    p = teacher.exp()
-    return (p * (teacher - student)).sum(-1) + 0.5 * (p - student.exp()).abs().sum(-1)
+    return kl * (teacher.exp() * (teacher - student)).sum(-1) + total_variation(student, teacher)
 
 
 def length_at(step, steps):

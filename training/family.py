@@ -10,12 +10,12 @@ TARGET = dict(
 DRAFT = dict(
     hidden_size=96, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1, head_dim=64, intermediate_size=224
 )
-MTP_FFN = 512
+MTP_FFN = 256
 MTP_DEPTH = 4
 TAPS = (1, 3, 5)
 BLOCK = 8
-DFLASH_FFN = 384
-DFLASH_LAYERS = 2
+DFLASH_FFN = 272
+DFLASH_LAYERS = 3
 
 
 def make_mtp(target, ffn=MTP_FFN):

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes demo/ from nothing: data, target, samples, features, drafters, export, evaluation. Run it again to continue where it stopped.
+# Makes demo/ from nothing: data, target, the target with a drafter, samples, features, drafters, export, evaluation. Run it again to continue where it stopped.
 # WORK holds data, features and checkpoints (about 5 GB), PYTHON is an interpreter with requirements.txt installed, OUT is
 # where the family goes.
 set -euo pipefail
@@ -22,10 +22,12 @@ target=(--target "$WORK/work/target.pt" --data "$WORK/data")
 samples=$WORK/data/samples.npy features=$WORK/features
 run data.py "$WORK/data"
 run train_target.py --data "$WORK/data" --work "$WORK/work" $steps
+run train_joint.py --target "$WORK/work/base.pt" --data "$WORK/data" --work "$WORK/work" $steps
 run sample.py "${target[@]}" --out "$samples" $tokens
 run features.py "${target[@]}" --samples "$samples" --out "$features" $tokens
-for drafter in draft mtp dflash; do
-  run "train_$drafter.py" "${target[@]}" --features "$features" --work "$WORK/work" $steps
-done
+drafters=("${target[@]}" --features "$features" --work "$WORK/work" $steps)
+run train_draft.py "${drafters[@]}"
+run train_mtp.py "${drafters[@]}"
+run train_dflash.py "${drafters[@]}" --init "$WORK/work/joint-dflash" --lr 2e-3 --matrix-lr 4e-3
 run export.py --data "$WORK/data" --work "$WORK/work" --out "$OUT"
 run eval.py --family "$OUT" --data "$WORK/data"

@@ -388,9 +388,3 @@ def init(module, layers):
 def compute_dtype(weight):
     """bf16 under autocast, else the weights' own dtype."""
     return torch.bfloat16 if torch.is_autocast_enabled(weight.device.type) else weight.dtype
-
-
-def kl(student, teacher):
-    """KL(teacher || student) per position from logits [..., V], in nats."""
-    t = F.log_softmax(teacher.float(), -1)
-    return (t.exp() * (t - F.log_softmax(student.float(), -1))).sum(-1)

@@ -2,7 +2,7 @@
 
     python sample.py --target PATH --data DIR --out samples.npy [--tokens 700000]
 
-Prompts are 32 to 192 tokens of training text; a third of the rows continues greedily, the rest at T = 0.8. Rows that
+Prompts are 32 to 128 tokens of training text; a third of the rows continues greedily, the rest at T = 0.8. Rows that
 loop (under half of their 4-grams distinct) are dropped. What a drafter meets at work is what the target writes, so it should have
 seen that too.
 """
@@ -66,7 +66,7 @@ def main():
     temperature = torch.where(torch.arange(args.rows) % 3 == 0, 0.0, 0.8).to(dev)
     kept, dropped = [], 0
     while len(kept) * LENGTH < args.tokens:
-        size = int(rng.integers(32, 193))
+        size = int(rng.integers(32, 129))
         starts = rng.integers(0, len(text) - size, args.rows)
         prompt = torch.from_numpy(np.stack([text[s : s + size] for s in starts]).astype(np.int64)).to(dev)
         with torch.inference_mode(), common.autocast():

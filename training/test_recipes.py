@@ -16,6 +16,8 @@ import common
 import family
 import features
 import targets
+import train_dflash
+import train_joint
 from model import CausalLM, Config, DFlash
 from sample import generate
 
@@ -129,6 +131,25 @@ class Recipes(unittest.TestCase):
             want, tapped = self.target.features(x, (2,))
             for got, wanted in ((h, want), (taps[0], tapped[0])):
                 torch.testing.assert_close(got, wanted, rtol=1e-3, atol=1e-3)
+
+    def test_given_blocks_when_weighted_then_a_slot_counts_as_often_as_it_is_reached(self):
+        log = lambda seed: torch.log_softmax(torch.randn(1, 3, 50, generator=torch.Generator().manual_seed(seed)), -1)
+        student, teacher, x = log(1), log(2), torch.arange(10)[None]
+        got = train_dflash.reached(x, student, teacher, torch.tensor([4, 5, 6]), torch.zeros(3).long(), torch.arange(3))
+        accepted = [min(1, (student - teacher)[0, i, 5 + i].exp().item()) for i in range(2)]
+        torch.testing.assert_close(got[0], torch.tensor([1, accepted[0], accepted[0] * accepted[1]]))
+
+    def test_given_a_pair_when_trained_together_then_the_drafter_moves_hiddens_and_agreement_the_answer(self):
+        target = CausalLM(Config(**SHAPE))
+        pair = train_joint.Pair(target, DFlash(Config(**SHAPE | dict(num_hidden_layers=2)), 64, (0, 2), 4, 49))
+        rows = torch.from_numpy(self.held[:42].astype(np.int64)).view(2, 21)
+        _, draft, agree = train_joint.loss_on(pair, rows, 6, 0.5, 0.2, 1, 1)
+        moved = lambda loss, p: torch.autograd.grad(loss, p, retain_graph=True, allow_unused=True)[0] is not None
+        last = target.model.layers[2].mlp.up_proj.weight
+        self.assertTrue(moved(draft, last))
+        self.assertFalse(moved(draft, target.model.norm.weight))
+        self.assertTrue(moved(agree, target.model.norm.weight))
+        self.assertFalse(moved(agree, pair.drafter.fc.weight))
 
     def test_given_a_prefix_when_bounded_then_the_first_slot_is_right_and_the_second_is_the_marginal(self):
         s = self.streams(0.8)

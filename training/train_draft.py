@@ -14,7 +14,7 @@ from model import CausalLM, Config
 
 def main():
     """Entry point."""
-    args = drafting.arguments(__doc__, steps=2400, lr=6e-3, matrix_lr=8e-3, seed=1).parse_args()
+    args = drafting.arguments(__doc__, steps=1500, lr=6e-3, matrix_lr=8e-3, seed=1).parse_args()
     target, source = drafting.setup(args)
     model = (targets.load_qwen3(args.init) if args.init else CausalLM(Config(**family.DRAFT))).to(common.device())
 
@@ -24,7 +24,7 @@ def main():
             at = drafting.positions(x.numel(), 0.5, args.seed, step)
             teacher = drafting.log_probs(target.head(h.flatten(0, 1)[at]))
             student = drafting.log_probs(model.head(model.hidden(x)[0].flatten(0, 1)[at]))
-            return drafting.divergence(student, teacher).mean(), x.numel()
+            return drafting.divergence(student, teacher, args.kl).mean(), x.numel()
 
     common.train("draft", model, loss_of, args.steps, args.work, args.lr, args.matrix_lr, keep=100)
 

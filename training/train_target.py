@@ -1,9 +1,9 @@
 """Trains the demo target from scratch on the token files of data.py.
 
-    python train_target.py --data DIR --work DIR [--steps 2000]
+    python train_target.py --data DIR --work DIR
 
 Rows of 256 tokens first, 512 from 70 %, 1,024 for the last 8 %: short rows are cheap, and the position range is
-learned at the end. The checkpoint is work/target.pt; run the command again to continue after an interruption.
+learned at the end. The checkpoint is work/base.pt; run the command again to continue after an interruption.
 """
 
 import math
@@ -48,7 +48,7 @@ def main():
     p = common.parser(__doc__)
     p.add_argument("--data", required=True, help="directory that data.py made")
     p.add_argument("--work", required=True, help="directory of the checkpoint")
-    p.add_argument("--steps", type=int, default=1600, help="batches to train on")
+    p.add_argument("--steps", type=int, default=600, help="batches to train on")
     p.add_argument("--chunks", type=int, default=4, help="chunks of 1,024 tokens per step")
     p.add_argument("--lr", type=float, default=4e-3, help="AdamW: embeddings and norms")
     p.add_argument("--matrix-lr", type=float, default=6e-3, help="Muon: everything else")
@@ -66,8 +66,8 @@ def main():
         return step_loss(model, rows), rows[:, 1:].numel()
 
     common.train(
-        "target", model, loss_of, args.steps, args.work, args.lr, args.matrix_lr, keep=50,
-        report=lambda step: print(f"target: step {step} held-out {held_out(model, args.data):.4f} bits/byte", flush=True)
+        "base", model, loss_of, args.steps, args.work, args.lr, args.matrix_lr, keep=50,
+        report=lambda step: print(f"base: step {step} held-out {held_out(model, args.data):.4f} bits/byte", flush=True)
         if step % 500 == 0 or step == args.steps else None,
     )
 
