@@ -10,7 +10,7 @@
 //	target/  Qwen3 layout, 5.2 M parameters, context 1,024, with tokenizer
 //	draft/   Qwen3 layout, 0.6 M parameters, distilled from the target, with tokenizer
 //	mtp/     one multi-token-prediction head, trained on chains of 4
-//	dflash/  a block drafter of 2 layers, block 8
+//	dflash/  a block drafter of 3 layers, block 8, trained together with the target at first
 //
 // The one invariant: the four directories belong together. The drafters were
 // trained on exactly this target and share its tokenizer, and together they

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes demo/ from nothing: data, target, the target with a drafter, samples, features, drafters, export, evaluation. Run it again to continue where it stopped.
+# Makes demo/ from nothing: data, target, target with DFlash drafter, samples, features, drafters, export, evaluation. Run it
+# again to continue where it stopped.
 # WORK holds data, features and checkpoints (about 5 GB), PYTHON is an interpreter with requirements.txt installed, OUT is
 # where the family goes.
 set -euo pipefail
@@ -28,6 +29,6 @@ run features.py "${target[@]}" --samples "$samples" --out "$features" $tokens
 drafters=("${target[@]}" --features "$features" --work "$WORK/work" $steps)
 run train_draft.py "${drafters[@]}"
 run train_mtp.py "${drafters[@]}"
-run train_dflash.py "${drafters[@]}" --init "$WORK/work/joint-dflash" --lr 2e-3 --matrix-lr 4e-3
+run train_dflash.py "${drafters[@]}" --init "$WORK/work/joint-dflash" --lr 1.5e-3 --matrix-lr 2.8e-3 --kl 0.25
 run export.py --data "$WORK/data" --work "$WORK/work" --out "$OUT"
 run eval.py --family "$OUT" --data "$WORK/data"
