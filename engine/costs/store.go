@@ -55,7 +55,7 @@ type file struct {
 }
 
 const (
-	version = 2
+	version = 3
 	// maxFile bounds what is read; a table of 64 numbers of rows takes 2 KiB.
 	maxFile = 1 << 16
 	// maxContext is more than any table that is kept was measured at.
