@@ -74,13 +74,13 @@ def main():
     p = common.parser(__doc__)
     p.add_argument("--target", required=True, help="a Qwen3 directory with a tied head, such as demo/target")
     p.add_argument("--data", required=True, help="directory with held.npy")
-    p.add_argument("--rows", type=int, default=32, help="streams")
-    p.add_argument("--prompt", type=int, default=128, help="tokens of held-out code before each continuation")
-    p.add_argument("--length", type=int, default=64, help="tokens of a continuation")
-    p.add_argument("--most", type=int, default=7, help="slots to propose")
-    p.add_argument("--samples", type=int, default=128, help="continuations to average over")
+    p.add_argument("--rows", type=common.count, default=32, help="streams")
+    p.add_argument("--prompt", type=common.count, default=128, help="tokens of held-out code before each continuation")
+    p.add_argument("--length", type=common.count, default=64, help="tokens of a continuation")
+    p.add_argument("--most", type=common.count, default=7, help="slots to propose")
+    p.add_argument("--samples", type=common.count, default=128, help="continuations to average over")
     p.add_argument("--sharpen", default="1", help="comma-separated powers of the averages to propose from")
-    p.add_argument("--temperature", type=float, default=0.8, help="of streams and proposals")
+    p.add_argument("--temperature", type=common.weight, default=0.8, help="of streams and proposals")
     args = p.parse_args()
     target = targets.load(args.target, torch.device("cpu"))
     held = np.load(os.path.join(args.data, "held.npy"))
@@ -94,4 +94,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    common.run(main)

@@ -50,6 +50,55 @@ def parser(description):
     return argparse.ArgumentParser(description=description, formatter_class=Help)
 
 
+def count(text):
+    """A whole number from 1 on, for argparse."""
+    n = int(text)
+    if n < 1:
+        raise argparse.ArgumentTypeError(f"{text}: want a whole number from 1 on")
+    return n
+
+
+def weight(text):
+    """A finite number from 0 on, for argparse."""
+    x = float(text)
+    if not 0 <= x < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text}: want a number from 0 on")
+    return x
+
+
+def share(text):
+    """A number from 0 to 1, for argparse."""
+    x = float(text)
+    if not 0 <= x <= 1:
+        raise argparse.ArgumentTypeError(f"{text}: want a number from 0 to 1")
+    return x
+
+
+def run(main):
+    """Runs a script; a file that cannot be read or written ends it with one line."""
+    try:
+        main()
+    except OSError as e:
+        raise SystemExit(f"{e.filename}: {e.strerror}") from None
+
+
+def fill(module, path):
+    """Fills a module from a training checkpoint; returns what else is in there."""
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        weights = state.pop("model")
+    except OSError:
+        raise
+    except Exception:
+        raise SystemExit(f"{path} is no checkpoint of these recipes: want a .pt that one of them wrote") from None
+    try:
+        module.load_state_dict(weights)
+    except RuntimeError as e:
+        lines = str(e).splitlines()
+        raise SystemExit(f"{path} is a checkpoint of another shape than the demo's: {lines[min(1, len(lines) - 1)].strip()[:120]}") from None
+    return state
+
+
 class Chunks:
     """Token chunks in a seeded order without repetition inside an epoch."""
 

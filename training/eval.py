@@ -188,11 +188,11 @@ def main():
     p.add_argument("--family", required=True, help="directory with target/ and drafters")
     p.add_argument("--data", required=True, help="directory that data.py made")
     p.add_argument("--only", default="bits,acceptance,completions,transformers", help="parts, parted by commas; prompts is one too")
-    p.add_argument("--rows", type=int, default=48, help="streams per temperature")
-    p.add_argument("--prompt", type=int, default=128, help="tokens of held-out code before each continuation")
-    p.add_argument("--length", type=int, default=64, help="tokens of a continuation")
-    p.add_argument("--temperature", type=float, default=0.5, help="of the completions")
-    p.add_argument("--tokens", type=int, default=80, help="of the completions")
+    p.add_argument("--rows", type=common.count, default=48, help="streams per temperature")
+    p.add_argument("--prompt", type=common.count, default=128, help="tokens of held-out code before each continuation")
+    p.add_argument("--length", type=common.count, default=64, help="tokens of a continuation")
+    p.add_argument("--temperature", type=common.weight, default=0.5, help="of the completions")
+    p.add_argument("--tokens", type=common.count, default=80, help="of the completions")
     args = p.parse_args()
     wanted = args.only.split(",")
     if "bits" in wanted:
@@ -208,4 +208,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    common.run(main)

@@ -8,8 +8,6 @@ are left out.
 
 import os
 
-import torch
-
 import common
 import family
 import layouts
@@ -19,8 +17,8 @@ LIMIT = 16_000_000
 
 
 def load(module, path):
-    """Fills a module from a training checkpoint."""
-    module.load_state_dict(torch.load(path, map_location="cpu", weights_only=True)["model"])
+    """A module with the weights of a training checkpoint."""
+    common.fill(module, path)
     return module
 
 
@@ -49,4 +47,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    common.run(main)

@@ -109,10 +109,10 @@ def main():
     p.add_argument("--target", required=True, help="work/target.pt or a Hugging Face directory")
     p.add_argument("--data", required=True, help="directory with train.npy")
     p.add_argument("--samples", help="what the target wrote itself (sample.py)")
-    p.add_argument("--share", type=float, default=0.5, help="share of rows with samples")
+    p.add_argument("--share", type=common.share, default=0.5, help="share of rows with samples")
     p.add_argument("--out", required=True, help="directory to write; what is there already is kept")
     p.add_argument("--taps", help="comma-separated target layers for DFlash")
-    p.add_argument("--tokens", type=int, default=1_400_000, help="in rows of 256; a tenth as many in rows of 1,024")
+    p.add_argument("--tokens", type=common.count, default=1_400_000, help="in rows of 256; a tenth as many in rows of 1,024")
     p.add_argument("--seed", type=int, default=11, help="of the order of rows")
     args = p.parse_args()
     os.makedirs(args.out, exist_ok=True)
@@ -133,4 +133,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    common.run(main)

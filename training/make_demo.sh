@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes demo/ from nothing: data, target, target with DFlash drafter, samples, features, drafters, export, evaluation. Run it
 # again to continue where it stopped.
-# WORK holds data, features and checkpoints (about 5 GB), PYTHON is an interpreter with requirements.txt installed, OUT is
+# WORK holds data, features and checkpoints (about 3.5 GB), PYTHON is an interpreter with requirements.txt installed, OUT is
 # where the family goes.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

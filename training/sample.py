@@ -52,8 +52,8 @@ def main():
     p.add_argument("--target", required=True, help="work/target.pt or a Hugging Face directory")
     p.add_argument("--data", required=True, help="directory with train.npy")
     p.add_argument("--out", required=True, help="file to write; left alone if it is there")
-    p.add_argument("--tokens", type=int, default=700_000, help="to write in all")
-    p.add_argument("--rows", type=int, default=192, help="rows per batch")
+    p.add_argument("--tokens", type=common.count, default=700_000, help="to write in all")
+    p.add_argument("--rows", type=common.count, default=192, help="rows per batch")
     p.add_argument("--seed", type=int, default=7, help="of prompts and noise")
     args = p.parse_args()
     if os.path.exists(args.out):
@@ -81,4 +81,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    common.run(main)

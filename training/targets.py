@@ -10,6 +10,7 @@ import os
 import torch
 import torch.nn.functional as F
 
+import common
 import family
 from model import CausalLM, Config, attend, rope_table
 
@@ -131,7 +132,7 @@ def load(path, device):
     """A target from a training checkpoint (.pt of the demo target) or a Hugging Face directory."""
     if path.endswith(".pt"):
         module = CausalLM(Config(**family.TARGET))
-        module.load_state_dict(torch.load(path, map_location="cpu", weights_only=True)["model"])
+        common.fill(module, path)
         return Own(module, device)
     with open(os.path.join(path, "config.json")) as f:
         raw = json.load(f)

@@ -16,6 +16,8 @@ them together with the target (train_joint.py), and reaches a mean acceptance le
 block of 8; 6 M tokens with a frozen target gave 2.5 and 2.1. It needs longer training than an MTP head.
 """
 
+import argparse
+
 import torch
 
 import common
@@ -56,25 +58,36 @@ def loss_on(drafter, target, x, h, taps, anchors, mask_embedding, seed, step, kl
     return (reached(x, student, teacher, at, block, slot) * drafting.divergence(student, teacher, kl)).mean()
 
 
+def block(text):
+    """A block size, for argparse."""
+    if common.count(text) < 2:
+        raise argparse.ArgumentTypeError(f"{text}: want 2 slots or more, the known token and those to predict")
+    return int(text)
+
+
 def main():
     """Entry point."""
     p = drafting.arguments(__doc__, steps=800, lr=3e-3, matrix_lr=6e-3, seed=3)
     p.add_argument("--mask-token", type=int, help="<|mask|> of meta.json beside the data if not given")
     p.add_argument("--taps", help="comma-separated target layers (three spread over the depth if not given)")
-    p.add_argument("--block", type=int, default=family.BLOCK, help="slots, the known token included")
-    p.add_argument("--layers", type=int, default=family.DFLASH_LAYERS, help="of the drafter")
-    p.add_argument("--ffn", type=int, default=0, help="MLP width (default: 272 for the demo, else the target's)")
-    p.add_argument("--anchors", type=int, default=64, help="blocks per 256 tokens")
+    p.add_argument("--block", type=block, help=f"slots, the known token included ({family.BLOCK} if not given)")
+    p.add_argument("--layers", type=common.count, help=f"of the drafter ({family.DFLASH_LAYERS} if not given)")
+    p.add_argument("--ffn", type=common.count, help=f"MLP width ({family.DFLASH_FFN} for the demo, else the target's, if not given)")
+    p.add_argument("--anchors", type=common.count, default=64, help="blocks per 256 tokens")
     args = p.parse_args()
     target, source = drafting.setup(args)
     layers = target.config.num_hidden_layers
     if args.init:
-        drafter = layouts.load_dflash(args.init)
+        shaped = [f"--{n.replace('_', '-')}" for n in ("mask_token", "taps", "block", "layers", "ffn") if getattr(args, n) is not None]
+        if shaped:
+            raise SystemExit(f"{', '.join(shaped)} with --init: {args.init} has its own shape")
+        drafter = layouts.load_dflash(args.init, target.config)
     else:
         mask = drafting.mask_token(args, target)
         ffn = args.ffn or (family.DFLASH_FFN if args.target.endswith(".pt") else None)
         drafter = family.make_dflash(
-            target.config, mask, features.parse_taps(args.taps, layers), args.block, args.layers, ffn
+            target.config, mask, features.parse_taps(args.taps, layers), args.block or family.BLOCK,
+            args.layers or family.DFLASH_LAYERS, ffn,
         )
     drafter.to(common.device())
 
@@ -91,4 +104,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    common.run(main)

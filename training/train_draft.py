@@ -8,6 +8,7 @@ Cost: 0.4 core-seconds per 2,048 tokens with stored features (features.py), thre
 import common
 import drafting
 import family
+import layouts
 import targets
 from model import CausalLM, Config
 
@@ -27,7 +28,8 @@ def main():
             return drafting.divergence(student, teacher, args.kl).mean(), x.numel()
 
     common.train("draft", model, loss_of, args.steps, args.work, args.lr, args.matrix_lr, keep=100)
+    drafting.finish(args, lambda out: layouts.export_lm(out, model, args.data))
 
 
 if __name__ == "__main__":
-    main()
+    common.run(main)

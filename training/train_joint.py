@@ -57,9 +57,11 @@ def loss_on(pair, rows, anchors, hidden_weight, agree_weight, seed, step):
 def load(args, meta):
     """The pair to start from."""
     target = CausalLM(Config(**family.TARGET))
-    state = torch.load(args.target, map_location="cpu", weights_only=True)
-    target.load_state_dict(state["model"])
-    drafter = layouts.load_dflash(args.init) if args.init else family.make_dflash(target.config, meta["mask"])
+    state = common.fill(target, args.target)
+    if args.init:
+        drafter = layouts.load_dflash(args.init, target.config)
+    else:
+        drafter = family.make_dflash(target.config, meta["mask"])
     return Pair(target, drafter).to(common.device()), state.get("step", 0)
 
 
@@ -70,13 +72,13 @@ def main():
     p.add_argument("--data", required=True, help="directory that data.py made")
     p.add_argument("--init", help="start from this exported drafter instead of from random weights")
     p.add_argument("--work", required=True, help="checkpoint directory")
-    p.add_argument("--steps", type=int, default=600, help="batches to train on")
-    p.add_argument("--chunks", type=int, default=4, help="chunks of 1,024 tokens per step")
-    p.add_argument("--anchors", type=int, default=32, help="blocks per 256 tokens")
-    p.add_argument("--hidden-weight", type=float, default=1.0, help="of the drafter's loss")
-    p.add_argument("--agree-weight", type=float, default=1.2, help="of the target's disagreement with the drafter, at the end")
-    p.add_argument("--lr", type=float, default=2.4e-3, help="AdamW: embeddings and norms")
-    p.add_argument("--matrix-lr", type=float, default=3.6e-3, help="Muon: everything else")
+    p.add_argument("--steps", type=common.count, default=600, help="batches to train on")
+    p.add_argument("--chunks", type=common.count, default=4, help="chunks of 1,024 tokens per step")
+    p.add_argument("--anchors", type=common.count, default=32, help="blocks per 256 tokens")
+    p.add_argument("--hidden-weight", type=common.weight, default=1.0, help="of the drafter's loss")
+    p.add_argument("--agree-weight", type=common.weight, default=1.2, help="of the target's disagreement with the drafter, at the end")
+    p.add_argument("--lr", type=common.weight, default=2.4e-3, help="AdamW: embeddings and norms")
+    p.add_argument("--matrix-lr", type=common.weight, default=3.6e-3, help="Muon: everything else")
     p.add_argument("--seed", type=int, default=0, help="of order and positions; text goes on where the target's stopped")
     args = p.parse_args()
 
@@ -108,4 +110,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    common.run(main)

@@ -37,12 +37,12 @@ def main():
     """Entry point."""
     p = drafting.arguments(__doc__, steps=400, lr=3e-3, matrix_lr=6e-3, seed=2)
     p.add_argument("--ffn", type=int, default=0, help="MLP width of the head (default: 256 for the demo, else the target's)")
-    p.add_argument("--depth", type=int, default=family.MTP_DEPTH, help="of the chain")
-    p.add_argument("--positions", type=float, default=0.33, help="share of the positions that enter the loss")
+    p.add_argument("--depth", type=common.count, default=family.MTP_DEPTH, help="of the chain")
+    p.add_argument("--positions", type=common.share, default=0.33, help="share of the positions that enter the loss")
     args = p.parse_args()
     target, source = drafting.setup(args)
     ffn = args.ffn or (family.MTP_FFN if args.target.endswith(".pt") else None)
-    head = (layouts.load_mtp(args.init) if args.init else family.make_mtp(target.config, ffn)).to(common.device())
+    head = (layouts.load_mtp(args.init, target.config) if args.init else family.make_mtp(target.config, ffn)).to(common.device())
 
     def loss_of(step):
         with common.autocast():
@@ -54,4 +54,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    common.run(main)

@@ -48,10 +48,10 @@ def main():
     p = common.parser(__doc__)
     p.add_argument("--data", required=True, help="directory that data.py made")
     p.add_argument("--work", required=True, help="directory of the checkpoint")
-    p.add_argument("--steps", type=int, default=600, help="batches to train on")
-    p.add_argument("--chunks", type=int, default=4, help="chunks of 1,024 tokens per step")
-    p.add_argument("--lr", type=float, default=4e-3, help="AdamW: embeddings and norms")
-    p.add_argument("--matrix-lr", type=float, default=6e-3, help="Muon: everything else")
+    p.add_argument("--steps", type=common.count, default=600, help="batches to train on")
+    p.add_argument("--chunks", type=common.count, default=4, help="chunks of 1,024 tokens per step")
+    p.add_argument("--lr", type=common.weight, default=4e-3, help="AdamW: embeddings and norms")
+    p.add_argument("--matrix-lr", type=common.weight, default=6e-3, help="Muon: everything else")
     p.add_argument("--seed", type=int, default=0, help="of weights and order")
     p.add_argument("--compile", action="store_true", help="torch.compile (needs a C++ compiler)")
     args = p.parse_args()
@@ -73,4 +73,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    common.run(main)
