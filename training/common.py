@@ -4,8 +4,8 @@ Everything is a function of (seed, step): the batch order, the sampling position
 stopped and started again continues where its last checkpoint was and sees the same batches.
 """
 
-import functools
 import argparse
+import functools
 import json
 import os
 import time
@@ -50,12 +50,19 @@ def parser(description):
     return argparse.ArgumentParser(description=description, formatter_class=Help)
 
 
-def count(text):
-    """A whole number from 1 on, for argparse."""
-    n = int(text)
-    if n < 1:
-        raise argparse.ArgumentTypeError(f"{text}: want a whole number from 1 on")
-    return n
+def at_least(least):
+    """The type of an option that is a whole number from `least` on, for argparse."""
+
+    def number(text):
+        n = int(text)
+        if n < least:
+            raise argparse.ArgumentTypeError(f"{text}: want a whole number from {least} on")
+        return n
+
+    return number
+
+
+count = at_least(1)
 
 
 def weight(text):
@@ -82,8 +89,8 @@ def run(main):
         raise SystemExit(f"{e.filename}: {e.strerror}") from None
 
 
-def fill(module, path):
-    """Fills a module from a training checkpoint; returns what else is in there."""
+def fill(module, path, otherwise="want one of the demo's"):
+    """Fills a module from a training checkpoint; returns what else is in there. A misfit ends the script, with advice."""
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
         weights = state.pop("model")
@@ -94,8 +101,8 @@ def fill(module, path):
     try:
         module.load_state_dict(weights)
     except RuntimeError as e:
-        lines = str(e).splitlines()
-        raise SystemExit(f"{path} is a checkpoint of another shape than the demo's: {lines[min(1, len(lines) - 1)].strip()[:120]}") from None
+        misfit = str(e).splitlines()[:2][-1].strip()
+        raise SystemExit(f"{path} is a checkpoint of another shape: {otherwise}. {misfit[:120]}") from None
     return state
 
 
@@ -212,11 +219,7 @@ def train(name, module, loss_of, steps, work, lr, matrix_lr, every=50, keep=500,
     opts = optimizers(module, lr, matrix_lr)
     step, tokens, spent = 0, 0, 0.0
     if os.path.exists(path):
-        state = torch.load(path, map_location=device(), weights_only=True)
-        try:
-            module.load_state_dict(state["model"])
-        except RuntimeError as e:
-            raise SystemExit(f"{path} is a checkpoint of another shape, which cannot be resumed: give another --work\n{e}") from None
+        state = fill(module, path, "it cannot be resumed, give another --work")
         for o, s in zip(opts, state["optimizers"]):
             o.load_state_dict(s)
         step, tokens, spent = state["step"], state["tokens"], state["spent"]

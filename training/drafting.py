@@ -43,6 +43,13 @@ def mask_token(args, target):
     return mask
 
 
+def refuse_shape(args, *names):
+    """Refuses options that shape a drafter when --init brings one that has its shape."""
+    shaped = [f"--{n.replace('_', '-')}" for n in names if getattr(args, n) is not None]
+    if shaped:
+        raise SystemExit(f"{', '.join(shaped)} with --init: {args.init} has its own shape")
+
+
 def setup(args):
     """The frozen target and a source of rows with its features."""
     if args.features and args.samples:

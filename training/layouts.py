@@ -109,14 +109,19 @@ def export_dflash(folder, d, target_layers, meta=None):
     write_json(folder, "config.json", config)
 
 
+def check_width(folder, c, target):
+    """Refuses a drafter that is not as wide as the target it is for, if that is given."""
+    if target and c.hidden_size != target.hidden_size:
+        raise SystemExit(f"{folder}: hidden_size is {c.hidden_size}, the target's {target.hidden_size}: want a drafter of this target")
+
+
 def load_mtp(folder, target=None):
     """The MTP head of a directory that export_mtp wrote, in f32; for a target of this configuration, if given."""
     c, path = Config.load(folder), os.path.join(folder, "model.safetensors")
     tensors = load_file(path)
     if not all(n.startswith("mtp.") for n in tensors):
         raise SystemExit(f"{path} has tensors beside mtp.*: want an MTP head's")
-    if target and c.hidden_size != target.hidden_size:
-        raise SystemExit(f"{folder}: hidden_size is {c.hidden_size}, the target's {target.hidden_size}: want a head of this target")
+    check_width(folder, c, target)
     head = MTPHead(c)
     head.load_state_dict({n.removeprefix("mtp."): t.float() for n, t in tensors.items()})
     return head
@@ -130,8 +135,7 @@ def load_dflash(folder, target=None):
     if "dflash_config" not in raw:
         raise SystemExit(f"{path} has no dflash_config: want a DFlash drafter's")
     c, inner = Config.load(folder), raw["dflash_config"]
-    if target and c.hidden_size != target.hidden_size:
-        raise SystemExit(f"{path}: hidden_size is {c.hidden_size}, the target's {target.hidden_size}: want a drafter of this target")
+    check_width(folder, c, target)
     if target and max(inner["target_layer_ids"]) >= target.num_hidden_layers:
         raise SystemExit(f"{path}: target_layer_ids are {inner['target_layer_ids']}, but the target has {target.num_hidden_layers} layers")
     d = DFlash(c, c.hidden_size, inner["target_layer_ids"], raw["block_size"], inner["mask_token_id"], raw["layer_types"])

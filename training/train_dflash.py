@@ -16,8 +16,6 @@ them together with the target (train_joint.py), and reaches a mean acceptance le
 block of 8; 6 M tokens with a frozen target gave 2.5 and 2.1. It needs longer training than an MTP head.
 """
 
-import argparse
-
 import torch
 
 import common
@@ -27,7 +25,7 @@ import features
 import layouts
 
 
-def blocks_on(drafter, target, x, taps, anchors, mask_embedding, seed, step):
+def blocks_on(drafter, target, x, taps, anchors, seed, step):
     """What the drafter says in the slots of random blocks in rows x [B, T], from the target's tapped layers.
 
     Returns log probabilities [B, N, V], the positions [N] after which the target answers the same question, and their
@@ -35,7 +33,8 @@ def blocks_on(drafter, target, x, taps, anchors, mask_embedding, seed, step):
     """
     order = torch.randperm(x.shape[1] - drafter.block - 4, generator=torch.Generator().manual_seed(seed * 1_000_003 + step))
     starts = 4 + order[:anchors].to(x.device)
-    y = drafter(drafter.context(taps), starts, target.embed(x[:, starts]), mask_embedding)[:, :, 1:]
+    mask = target.embed(torch.tensor([drafter.mask_token], device=x.device))[0]
+    y = drafter(drafter.context(taps), starts, target.embed(x[:, starts]), mask)[:, :, 1:]
     share = torch.exp(-torch.arange(drafter.block - 1, device=x.device) / 2)
     block, slot = (torch.arange(len(starts), device=x.device)[:, None] < len(starts) * share).nonzero(as_tuple=True)
     # The token at start + i is what the target says after position start + i - 1; slot counts from i = 1.
@@ -51,18 +50,11 @@ def reached(x, student, teacher, at, block, slot):
     return accepted.cumprod(-1)[:, block, slot]
 
 
-def loss_on(drafter, target, x, h, taps, anchors, mask_embedding, seed, step, kl=1.0):
+def loss_on(drafter, target, x, h, taps, anchors, seed, step, kl=1.0):
     """Divergence in the predicted slots of random blocks in rows x [B, T] with the frozen target's features."""
-    student, at, block, slot = blocks_on(drafter, target, x, taps, anchors, mask_embedding, seed, step)
+    student, at, block, slot = blocks_on(drafter, target, x, taps, anchors, seed, step)
     teacher = drafting.log_probs(target.head(h[:, at]))
     return (reached(x, student, teacher, at, block, slot) * drafting.divergence(student, teacher, kl)).mean()
-
-
-def block(text):
-    """A block size, for argparse."""
-    if common.count(text) < 2:
-        raise argparse.ArgumentTypeError(f"{text}: want 2 slots or more, the known token and those to predict")
-    return int(text)
 
 
 def main():
@@ -70,7 +62,7 @@ def main():
     p = drafting.arguments(__doc__, steps=800, lr=3e-3, matrix_lr=6e-3, seed=3)
     p.add_argument("--mask-token", type=int, help="<|mask|> of meta.json beside the data if not given")
     p.add_argument("--taps", help="comma-separated target layers (three spread over the depth if not given)")
-    p.add_argument("--block", type=block, help=f"slots, the known token included ({family.BLOCK} if not given)")
+    p.add_argument("--block", type=common.at_least(2), help=f"slots, the known token included ({family.BLOCK} if not given)")
     p.add_argument("--layers", type=common.count, help=f"of the drafter ({family.DFLASH_LAYERS} if not given)")
     p.add_argument("--ffn", type=common.count, help=f"MLP width ({family.DFLASH_FFN} for the demo, else the target's, if not given)")
     p.add_argument("--anchors", type=common.count, default=64, help="blocks per 256 tokens")
@@ -78,9 +70,7 @@ def main():
     target, source = drafting.setup(args)
     layers = target.config.num_hidden_layers
     if args.init:
-        shaped = [f"--{n.replace('_', '-')}" for n in ("mask_token", "taps", "block", "layers", "ffn") if getattr(args, n) is not None]
-        if shaped:
-            raise SystemExit(f"{', '.join(shaped)} with --init: {args.init} has its own shape")
+        drafting.refuse_shape(args, "mask_token", "taps", "block", "layers", "ffn")
         drafter = layouts.load_dflash(args.init, target.config)
     else:
         mask = drafting.mask_token(args, target)
@@ -95,9 +85,8 @@ def main():
         length = drafting.length_at(step, args.steps)
         with common.autocast():
             x, h, taps = source.batch(step, args.chunks, length, drafter.taps)
-            mask_embedding = target.embed(torch.tensor([drafter.mask_token], device=x.device))[0]
             anchors = args.anchors * length // 256
-            return loss_on(drafter, target, x, h, taps, anchors, mask_embedding, args.seed, step, args.kl), x.numel()
+            return loss_on(drafter, target, x, h, taps, anchors, args.seed, step, args.kl), x.numel()
 
     common.train("dflash", drafter, loss_of, args.steps, args.work, args.lr, args.matrix_lr, keep=50)
     drafting.finish(args, lambda out: layouts.export_dflash(out, drafter, layers))

@@ -43,8 +43,7 @@ def loss_on(pair, rows, anchors, hidden_weight, agree_weight, seed, step):
         h, taps = target.hidden(x, drafter.taps)
         logits = target.head(h)
         text = F.cross_entropy(logits.float().flatten(0, 1), rows[:, 1:].flatten())
-        mask = target.embed(torch.tensor([drafter.mask_token], device=x.device))[0]
-        student, at, block, slot = train_dflash.blocks_on(drafter, target, x, taps, anchors, mask, seed, step)
+        student, at, block, slot = train_dflash.blocks_on(drafter, target, x, taps, anchors, seed, step)
         teacher = drafting.log_probs(logits[:, at])
         still = teacher.detach()
         weight = train_dflash.reached(x, student, still, at, block, slot)

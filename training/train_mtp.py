@@ -36,13 +36,17 @@ def loss_on(head, target, x, h, depth, share, seed, step, kl=1.0):
 def main():
     """Entry point."""
     p = drafting.arguments(__doc__, steps=400, lr=3e-3, matrix_lr=6e-3, seed=2)
-    p.add_argument("--ffn", type=int, default=0, help="MLP width of the head (default: 256 for the demo, else the target's)")
+    p.add_argument("--ffn", type=common.count, help=f"MLP width of the head ({family.MTP_FFN} for the demo, else the target's, if not given)")
     p.add_argument("--depth", type=common.count, default=family.MTP_DEPTH, help="of the chain")
     p.add_argument("--positions", type=common.share, default=0.33, help="share of the positions that enter the loss")
     args = p.parse_args()
     target, source = drafting.setup(args)
-    ffn = args.ffn or (family.MTP_FFN if args.target.endswith(".pt") else None)
-    head = (layouts.load_mtp(args.init, target.config) if args.init else family.make_mtp(target.config, ffn)).to(common.device())
+    if args.init:
+        drafting.refuse_shape(args, "ffn")
+        head = layouts.load_mtp(args.init, target.config)
+    else:
+        head = family.make_mtp(target.config, args.ffn or (family.MTP_FFN if args.target.endswith(".pt") else None))
+    head.to(common.device())
 
     def loss_of(step):
         with common.autocast():

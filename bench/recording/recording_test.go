@@ -121,12 +121,21 @@ func TestGivenAnotherRecordingsFileWhenCreatedThenTheErrorSaysWhatDiffers(t *tes
 	require.NotContains(t, err.Error(), "{")
 }
 
-func TestGivenDamagedStatesWhenReadThenTheErrorNamesTheItem(t *testing.T) {
+// withStates writes a recording of items with hidden states.
+func withStates(t *testing.T, items ...int) string {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "rec.jsonl")
 	w, err := recording.Create(path, header(0, 3))
 	require.NoError(t, err)
-	require.NoError(t, w.Append(item(4), states(4)))
+	for _, n := range items {
+		require.NoError(t, w.Append(item(n), states(n)))
+	}
 	require.NoError(t, w.Close())
+	return path
+}
+
+func TestGivenDamagedStatesWhenReadThenTheErrorNamesTheItem(t *testing.T) {
+	path := withStates(t, 4)
 	data, err := os.ReadFile(recording.HiddenPath(path))
 	require.NoError(t, err)
 	data[5] ^= 1
@@ -140,13 +149,7 @@ func TestGivenDamagedStatesWhenReadThenTheErrorNamesTheItem(t *testing.T) {
 
 // Tokens are read whatever became of the states.
 func TestGivenStatesThatAreCutOffOrGoneWhenOpenedThenTheirFileIsNamed(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "rec.jsonl")
-	w, err := recording.Create(path, header(0, 3))
-	require.NoError(t, err)
-	for n := range 3 {
-		require.NoError(t, w.Append(item(n), states(n)))
-	}
-	require.NoError(t, w.Close())
+	path := withStates(t, 0, 1, 2)
 	hidden := recording.HiddenPath(path)
 	for _, c := range []struct {
 		damage func() error
@@ -173,13 +176,9 @@ func TestGivenStatesThatAreCutOffOrGoneWhenOpenedThenTheirFileIsNamed(t *testing
 }
 
 func TestGivenStatesThatAreGoneWhenRecordedOnThenNothingIsWritten(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "rec.jsonl")
-	w, err := recording.Create(path, header(0, 3))
-	require.NoError(t, err)
-	require.NoError(t, w.Append(item(1), states(1)))
-	require.NoError(t, w.Close())
+	path := withStates(t, 1)
 	require.NoError(t, os.Remove(recording.HiddenPath(path)))
-	_, err = recording.Create(path, header(0, 3))
+	_, err := recording.Create(path, header(0, 3))
 	require.ErrorContains(t, err, recording.HiddenPath(path)+": no such file")
 	require.NoFileExists(t, recording.HiddenPath(path))
 }
